@@ -1,0 +1,151 @@
+//! The seam to the large model, wherever it runs.
+
+use std::{future::Future, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    Sampling, Token,
+    trace::{Times, Usage},
+};
+
+/// What travels between edge and cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exchange {
+    /// Token ids: both models have the same vocabulary. Every position can be routed.
+    Ids,
+    /// Text, one word an answer, at positions that are a word boundary for both.
+    Text,
+}
+
+/// The cloud is ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// What will travel.
+    pub exchange: Exchange,
+    /// What it took to get ready.
+    pub times: Times,
+}
+
+/// How much is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// At most this many tokens.
+    Tokens(usize),
+    /// One word, whole.
+    Word,
+}
+
+/// A question: what comes after everything accepted so far?
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// Everything accepted since the prompt, as ids.
+    pub tokens: &'a [Token],
+    /// The same as text.
+    pub text: &'a str,
+    /// How much is wanted.
+    pub want: Want,
+    /// How the cloud is to choose.
+    pub sampling: &'a Sampling,
+}
+
+/// The cloud's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Its tokens in order.
+    pub tokens: Vec<Answered>,
+    /// The text ends behind these tokens. Without it, no tokens mean that the context is full.
+    pub end: bool,
+    /// What it cost.
+    pub usage: Usage,
+    /// Where the time went.
+    pub times: Times,
+}
+
+/// One token of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// In the cloud's vocabulary.
+    pub id: Token,
+    /// The characters that became whole with it.
+    pub text: String,
+    /// How likely the cloud held it, from raw logits.
+    pub logprob: f32,
+}
+
+impl Answer {
+    /// The tokens' text.
+    pub fn text(&self) -> String {
+        self.tokens.iter().map(|t| t.text.as_str()).collect()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CloudError {
+    /// Nobody there, or the connection broke.
+    #[error("the cloud at {url} cannot be reached: {reason}")]
+    Unreachable {
+        /// Whom we asked.
+        url: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("the cloud at {url} did not answer within {} s", after.as_secs())]
+    TooLate {
+        /// Whom we asked.
+        url: String,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// A clear no.
+    #[error("the cloud refused: {message} (status {status})")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// Its words.
+        message: String,
+    },
+    /// Something that is not an answer.
+    #[error("{url} does not answer like a Tandem cloud: {reason}; is it one?")]
+    Garbled {
+        /// Whom we asked.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The conversation no longer fits.
+    #[error("the conversation no longer fits the cloud's context: raise its --context")]
+    ContextFull,
+    /// Asked before it was opened, or where there is none.
+    #[error("no cloud was opened")]
+    NotOpened,
+    /// The edge's tokenizer cannot write the word.
+    #[error("the edge's tokenizer cannot write the cloud's word {word:?}")]
+    Untranslatable {
+        /// The word.
+        word: String,
+    },
+}
+
+/// The large model with its cache of one conversation.
+pub trait Cloud: Send {
+    /// Gets ready, once; the conversation was given when the cloud was made.
+    fn open(&mut self) -> impl Future<Output = Result<Opened, CloudError>> + Send;
+
+    /// The next tokens. Sends only what is new since the last ask.
+    fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
+}
+
+impl<C: Cloud> Cloud for &mut C {
+    fn open(&mut self) -> impl Future<Output = Result<Opened, CloudError>> + Send {
+        (**self).open()
+    }
+
+    fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send {
+        (**self).next(ask)
+    }
+}

@@ -1,0 +1,230 @@
+//! Scripted models: small, deterministic, and real enough for every property of the loop.
+
+use std::sync::Arc;
+
+use crate::{
+    Answer, Answered, Ask, Cloud, CloudError, Edge, EdgeError, Exchange, Fingerprint, Opened,
+    Reading, Sampling, Step, Token, Usage, Vocabulary, Want, boundary, common_prefix, sampling,
+    text::TextStream,
+};
+
+/// A vocabulary of given pieces. Token 0 ends the text.
+#[derive(Clone, Debug)]
+pub struct FakeVocabulary {
+    pieces: Vec<Vec<u8>>,
+}
+
+impl FakeVocabulary {
+    /// End-of-text, every single byte, and the given pieces.
+    pub fn new(pieces: &[&str]) -> Self {
+        let mut all = vec![vec![]];
+        all.extend((0..=255u8).map(|b| vec![b]));
+        all.extend(pieces.iter().map(|p| p.as_bytes().to_vec()));
+        Self { pieces: all }
+    }
+}
+
+impl Vocabulary for FakeVocabulary {
+    /// Longest match first.
+    fn encode(&self, text: &str) -> Vec<Token> {
+        let mut rest = text.as_bytes();
+        let mut tokens = vec![];
+        while !rest.is_empty() {
+            let fits = |&i: &usize| !self.pieces[i].is_empty() && rest.starts_with(&self.pieces[i]);
+            let Some(best) =
+                (0..self.pieces.len()).filter(fits).max_by_key(|&i| self.pieces[i].len())
+            else {
+                break;
+            };
+            tokens.push(Token(best as u32));
+            rest = &rest[self.pieces[best].len()..];
+        }
+        tokens
+    }
+
+    fn piece(&self, token: Token) -> Vec<u8> {
+        self.pieces.get(token.index()).cloned().unwrap_or_default()
+    }
+
+    fn is_end(&self, token: Token) -> bool {
+        token == Token(0)
+    }
+
+    fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let joined: Vec<String> =
+            self.pieces.iter().map(|p| String::from_utf8_lossy(p).into_owned()).collect();
+        Fingerprint(joined.join("|"))
+    }
+}
+
+/// A model whose logits are a fixed function of its seed and its context, over a few of its tokens.
+#[derive(Clone, Debug)]
+pub struct FakeModel {
+    /// Models with different seeds disagree.
+    pub seed: u64,
+    /// Its tokenizer.
+    pub vocabulary: Arc<FakeVocabulary>,
+    /// The tokens it ever writes.
+    pub writes: Vec<Token>,
+}
+
+impl FakeModel {
+    /// A model that writes the given pieces and, now and then, end-of-text.
+    pub fn new(seed: u64, pieces: &[&str]) -> Self {
+        let vocabulary = Arc::new(FakeVocabulary::new(pieces));
+        let writes = [0].into_iter().chain(257..257 + pieces.len() as u32).map(Token).collect();
+        Self { seed, vocabulary, writes }
+    }
+
+    /// The logits behind a context.
+    pub fn logits(&self, context: &[Token]) -> Vec<f32> {
+        let hash = context.iter().fold(self.seed, |h, t| {
+            h.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(t.0) + 1)
+        });
+        let mut logits = vec![-30.0; self.vocabulary.len()];
+        for &token in &self.writes {
+            // End-of-text is a little shy, so that texts have some length.
+            let shy = if self.vocabulary.is_end(token) { 3.0 } else { 0.0 };
+            logits[token.index()] = sampling::unit(hash, token.index()) as f32 * 6.0 - shy;
+        }
+        logits
+    }
+}
+
+/// A small model without weights.
+#[derive(Clone, Debug)]
+pub struct FakeEdge {
+    model: FakeModel,
+    context: usize,
+    /// What it has read.
+    pub cache: Vec<Token>,
+    /// How many tokens each step read.
+    pub reads: Vec<usize>,
+}
+
+impl FakeEdge {
+    /// An edge whose context holds this many tokens.
+    pub fn new(model: FakeModel, context: usize) -> Self {
+        Self { model, context, cache: vec![], reads: vec![] }
+    }
+}
+
+impl Edge for FakeEdge {
+    fn vocabulary(&self) -> Arc<dyn Vocabulary> {
+        self.model.vocabulary.clone()
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn keep_common(&mut self, context: &[Token]) -> usize {
+        self.cache.truncate(common_prefix(&self.cache, context));
+        self.cache.len()
+    }
+
+    async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
+        self.cache.extend_from_slice(unread);
+        self.reads.push(unread.len());
+        let logits = self.model.logits(&self.cache);
+        Ok(Step {
+            position: self.cache.len(),
+            proposed: sampling::argmax(&logits).unwrap_or(Token(0)),
+            hidden: logits[logits.len() - 4..].to_vec(),
+            logits,
+            reading: Reading { tokens: unread.len(), ..Reading::default() },
+        })
+    }
+}
+
+/// A large model without weights or a network.
+#[derive(Clone, Debug)]
+pub struct FakeCloud {
+    model: FakeModel,
+    prompt: Vec<Token>,
+    exchange: Exchange,
+    /// Asks answered so far.
+    pub answered: usize,
+    /// The ask, counted from 0, from which on it is gone.
+    pub dies_at: Option<usize>,
+}
+
+impl FakeCloud {
+    /// A cloud that has been given a prompt.
+    pub fn new(model: FakeModel, prompt: Vec<Token>, exchange: Exchange) -> Self {
+        Self { model, prompt, exchange, answered: 0, dies_at: None }
+    }
+
+    /// The error of a cloud that is gone.
+    pub fn gone() -> CloudError {
+        CloudError::Unreachable { url: "fake".into(), reason: "it died".into() }
+    }
+
+    fn write(
+        &self,
+        context: &mut Vec<Token>,
+        history: usize,
+        sampling: &Sampling,
+    ) -> Option<Token> {
+        let position = context.len() - self.prompt.len();
+        let past = context[history..].to_vec();
+        let token = sampling.choose(&self.model.logits(context), &past, position).ok()?;
+        context.push(token);
+        (!self.model.vocabulary.is_end(token)).then_some(token)
+    }
+
+    fn answered(&self, id: Token, stream: &mut TextStream) -> Answered {
+        let text = stream.push(&self.model.vocabulary.piece(id));
+        Answered { id, text, logprob: 0.0 }
+    }
+}
+
+impl Cloud for FakeCloud {
+    async fn open(&mut self) -> Result<Opened, CloudError> {
+        if self.dies_at == Some(0) {
+            return Err(Self::gone());
+        }
+        Ok(Opened { exchange: self.exchange, times: Default::default() })
+    }
+
+    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        if self.dies_at.is_some_and(|at| self.answered >= at) {
+            return Err(Self::gone());
+        }
+        self.answered += 1;
+        let mut context = self.prompt.clone();
+        match self.exchange {
+            Exchange::Ids => context.extend_from_slice(ask.tokens),
+            Exchange::Text => context.extend(self.model.vocabulary.encode(ask.text)),
+        }
+        let history = self.prompt.len();
+        let mut answer =
+            Answer { usage: Usage { decoded: 1, ..Usage::default() }, ..Answer::default() };
+        let mut stream = TextStream::default();
+        let most = match ask.want {
+            Want::Tokens(n) => n,
+            Want::Word => 16,
+        };
+        for _ in 0..most {
+            let Some(token) = self.write(&mut context, history, ask.sampling) else {
+                answer.end = answer.tokens.is_empty() || ask.want != Want::Word;
+                break;
+            };
+            answer.tokens.push(self.answered(token, &mut stream));
+            if ask.want == Want::Word
+                && let Some(end) = boundary::word_end(ask.text, &answer.text())
+            {
+                let word = answer.text()[..end].to_owned();
+                let ids = self.model.vocabulary.encode(&word);
+                let mut stream = TextStream::default();
+                answer.tokens = ids.iter().map(|&id| self.answered(id, &mut stream)).collect();
+                break;
+            }
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,90 @@
+//! Mode `large`: the cloud writes everything, the edge is not even loaded.
+
+use crate::{
+    Ask, Cloud, Limits, Sampling, SessionError, Transcript, Want,
+    trace::{FinishReason, Source, Span},
+    transcript::Written,
+};
+
+/// The most tokens asked for at once.
+const LONGEST_ANSWER: usize = 16;
+
+/// One generation by the cloud alone.
+#[derive(Debug)]
+pub struct Relay<C> {
+    cloud: C,
+    opened: bool,
+    sampling: Sampling,
+    want: usize,
+    transcript: Transcript,
+}
+
+impl<C: Cloud> Relay<C> {
+    /// The conversation was given when the cloud was made.
+    pub fn new(cloud: C, sampling: Sampling, limits: Limits) -> Self {
+        let transcript = Transcript::new(limits);
+        Self { cloud, opened: false, sampling, want: 1, transcript }
+    }
+
+    /// Advances by one answer; `None` at the end of the text. The first answers are short, so that
+    /// text appears at once; later ones are longer, so that the way there and back is paid less
+    /// often.
+    pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
+        if self.transcript.finish_reason().is_some() {
+            return Ok(None);
+        }
+        match self.answer().await {
+            Ok(span) => Ok(Some(span)),
+            Err(error) => {
+                self.transcript.end(FinishReason::Error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn answer(&mut self) -> Result<Span, SessionError> {
+        let mut times = Default::default();
+        if !self.opened {
+            times = self.cloud.open().await?.times;
+            self.opened = true;
+        }
+        let ask = Ask {
+            tokens: self.transcript.tokens(),
+            text: self.transcript.accepted_text(),
+            want: Want::Tokens(self.want.min(self.transcript.room())),
+            sampling: &self.sampling,
+        };
+        let answer = self.cloud.next(ask).await?;
+        self.want = (self.want * 2).min(LONGEST_ANSWER);
+        times += answer.times;
+        if answer.tokens.is_empty() {
+            self.transcript.spend(times, Some(answer.usage));
+            let full = if answer.end { FinishReason::Stop } else { FinishReason::Length };
+            return Ok(self.transcript.end(full));
+        }
+        let mut span = self.transcript.accept(Written {
+            tokens: answer.tokens.into_iter().map(|t| (t.id, t.text.into_bytes())).collect(),
+            source: Source::Cloud,
+            score: None,
+            eligible: None,
+            times,
+            usage: Some(answer.usage),
+        });
+        if answer.end {
+            let rest = self.transcript.end(FinishReason::Stop);
+            span.tokens.extend(rest.tokens);
+            span.rest.push_str(&rest.rest);
+        }
+        Ok(span)
+    }
+
+    /// What happened so far.
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// The caller's word that this is enough.
+    pub fn cancel(&mut self) -> Span {
+        self.transcript.end(FinishReason::Cancelled)
+    }
+}

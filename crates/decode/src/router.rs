@@ -1,0 +1,18 @@
+//! The seam to whatever judges the edge.
+
+use crate::{Score, Step};
+
+/// Says how far the edge's proposal can be trusted.
+///
+/// The score comes from the raw logits and the hidden state alone: it does not depend on
+/// temperature, penalties or the draw.
+pub trait Router: Send + Sync {
+    /// Low means ask.
+    fn score(&self, step: &Step) -> Score;
+}
+
+impl<R: Router + ?Sized> Router for Box<R> {
+    fn score(&self, step: &Step) -> Score {
+        (**self).score(step)
+    }
+}

@@ -1,0 +1,297 @@
+//! From logits to a token.
+//!
+//! Every draw is seeded by the sampling seed and the position it is made for, not by the draws
+//! before it: the same seed gives the same text wherever the tokens between came from.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::Token;
+
+/// How many of the latest tokens the repetition penalty looks at.
+const PENALTY_WINDOW: usize = 64;
+
+/// A nucleus is nearly always inside this many tokens, so the rest is sorted only when it is not.
+const NUCLEUS: usize = 1024;
+
+/// How a token is chosen. Temperature comes first, then `top_k`, `min_p`, `top_p`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    /// 0 takes the most likely token.
+    pub temperature: f32,
+    /// The most likely tokens that together reach this probability; 1 is off.
+    pub top_p: f32,
+    /// The most likely k tokens; 0 is off.
+    pub top_k: usize,
+    /// Tokens at least this likely, relative to the first; 0 is off.
+    pub min_p: f32,
+    /// Divides the logits of the latest tokens; 1 is off.
+    pub repetition_penalty: f32,
+    /// The same seed gives the same text.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            seed: 0,
+        }
+    }
+}
+
+/// Why there is no token.
+#[derive(Debug, Error, PartialEq)]
+pub enum SamplingError {
+    /// A parameter outside its range.
+    #[error("{name} must be {range}, not {given}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// What it was.
+        given: f32,
+    },
+    /// The model gave no usable numbers.
+    #[error("the model's logits are not numbers: its file or its adapter is damaged")]
+    NotANumber,
+}
+
+impl Sampling {
+    /// Refuses parameters outside their range.
+    pub fn validate(self) -> Result<Self, SamplingError> {
+        let check = |ok: bool, name, range, given| {
+            if ok { Ok(()) } else { Err(SamplingError::OutOfRange { name, range, given }) }
+        };
+        let t = self.temperature;
+        check(t.is_finite() && t >= 0.0, "temperature", "0 or more", t)?;
+        let p = self.top_p;
+        check(p > 0.0 && p <= 1.0, "top-p", "above 0 and at most 1", p)?;
+        check((0.0..=1.0).contains(&self.min_p), "min-p", "from 0 to 1", self.min_p)?;
+        let r = self.repetition_penalty;
+        check(r.is_finite() && r > 0.0, "repetition-penalty", "above 0", r)?;
+        Ok(self)
+    }
+
+    /// Chooses the token for `position`, after `history`.
+    pub fn choose(
+        &self,
+        logits: &[f32],
+        history: &[Token],
+        position: usize,
+    ) -> Result<Token, SamplingError> {
+        if self.repetition_penalty == 1.0 {
+            return self.choose_from(logits, position);
+        }
+        let mut penalised = logits.to_vec();
+        let recent = &history[history.len().saturating_sub(PENALTY_WINDOW)..];
+        let mut seen = recent.to_vec();
+        seen.sort_unstable();
+        seen.dedup();
+        for token in seen {
+            if let Some(logit) = penalised.get_mut(token.index()) {
+                if *logit > 0.0 {
+                    *logit /= self.repetition_penalty;
+                } else {
+                    *logit *= self.repetition_penalty;
+                }
+            }
+        }
+        self.choose_from(&penalised, position)
+    }
+
+    fn choose_from(&self, logits: &[f32], position: usize) -> Result<Token, SamplingError> {
+        let best = argmax(logits).ok_or(SamplingError::NotANumber)?;
+        if self.temperature == 0.0 {
+            return Ok(best);
+        }
+        let max = logits[best.index()];
+        let mut candidates: Vec<(Token, f32)> = (0u32..)
+            .map(Token)
+            .zip(logits)
+            .filter(|(_, logit)| !logit.is_nan())
+            .map(|(token, logit)| (token, ((logit - max) / self.temperature).exp()))
+            .filter(|&(_, weight)| weight > 0.0 && weight >= self.min_p)
+            .collect();
+        if self.top_k > 0 {
+            keep_likeliest(&mut candidates, self.top_k);
+        }
+        if self.top_p < 1.0 {
+            let total: f32 = candidates.iter().map(|c| c.1).sum();
+            keep_nucleus(&mut candidates, self.top_p * total);
+        }
+        // Drawn in order of id, so that the draw does not depend on how the candidates were sorted.
+        candidates.sort_unstable_by_key(|c| c.0);
+        let total: f32 = candidates.iter().map(|c| c.1).sum();
+        let mut left = unit(self.seed, position) as f32 * total;
+        for &(token, weight) in &candidates {
+            left -= weight;
+            if left < 0.0 {
+                return Ok(token);
+            }
+        }
+        Ok(candidates.last().map_or(best, |c| c.0))
+    }
+}
+
+fn by_weight(a: &(Token, f32), b: &(Token, f32)) -> std::cmp::Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+fn keep_likeliest(candidates: &mut Vec<(Token, f32)>, k: usize) {
+    if k < candidates.len() {
+        candidates.select_nth_unstable_by(k, by_weight);
+        candidates.truncate(k);
+    }
+}
+
+fn keep_nucleus(candidates: &mut Vec<(Token, f32)>, mass: f32) {
+    if candidates.len() > NUCLEUS {
+        candidates.select_nth_unstable_by(NUCLEUS, by_weight);
+        if candidates[..NUCLEUS].iter().map(|c| c.1).sum::<f32>() >= mass {
+            candidates.truncate(NUCLEUS);
+        }
+    }
+    candidates.sort_unstable_by(by_weight);
+    let mut reached = 0.0;
+    let inside = candidates.iter().take_while(|c| {
+        let wanted = reached < mass;
+        reached += c.1;
+        wanted
+    });
+    let keep = inside.count().max(1);
+    candidates.truncate(keep);
+}
+
+/// The token with the highest logit, the lowest id among equals; `None` when none is a number.
+pub fn argmax(logits: &[f32]) -> Option<Token> {
+    let mut best = None;
+    let mut highest = f32::NEG_INFINITY;
+    for (id, &logit) in (0u32..).zip(logits) {
+        if logit > highest {
+            highest = logit;
+            best = Some(Token(id));
+        }
+    }
+    best
+}
+
+/// A token's log-probability under raw logits.
+pub fn logprob(logits: &[f32], token: Token) -> f32 {
+    let Some(&logit) = logits.get(token.index()) else { return f32::NEG_INFINITY };
+    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let z: f32 = logits.iter().map(|l| (l - max).exp()).sum();
+    logit - max - z.ln()
+}
+
+/// A number in 0..1 that depends on the seed and the position alone.
+pub fn unit(seed: u64, position: usize) -> f64 {
+    // SplitMix64 over both, mixed twice so that neighbouring seeds and positions do not line up.
+    let mixed = split_mix(split_mix(seed) ^ position as u64);
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn split_mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOGITS: [f32; 5] = [0.0, 3.0, 1.0, 2.0, -4.0];
+
+    fn drawn(sampling: Sampling) -> Vec<usize> {
+        let mut counts = vec![0; LOGITS.len()];
+        for position in 0..4000 {
+            counts[sampling.choose(&LOGITS, &[], position).unwrap().index()] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn greedy_takes_the_first_of_the_highest() {
+        let greedy = Sampling::default();
+        assert_eq!(greedy.choose(&LOGITS, &[], 0), Ok(Token(1)));
+        assert_eq!(greedy.choose(&[2.0, 2.0], &[], 0), Ok(Token(0)));
+        assert_eq!(greedy.choose(&[f32::NAN, 1.0], &[], 0), Ok(Token(1)));
+        assert_eq!(greedy.choose(&[f32::NAN; 3], &[], 0), Err(SamplingError::NotANumber));
+        assert_eq!(greedy.choose(&[], &[], 0), Err(SamplingError::NotANumber));
+    }
+
+    #[test]
+    fn draws_follow_the_probabilities() {
+        let counts = drawn(Sampling { temperature: 1.0, ..Default::default() });
+        let total: f32 = LOGITS.iter().map(|l| l.exp()).sum();
+        for (logit, count) in LOGITS.iter().zip(counts) {
+            let expected = logit.exp() / total * 4000.0;
+            assert!((count as f32 - expected).abs() < 0.2 * expected + 12.0, "{expected} {count}");
+        }
+    }
+
+    #[test]
+    fn filters_cut_the_tail() {
+        let warm = Sampling { temperature: 1.0, ..Default::default() };
+        let alive = |s| drawn(s).iter().map(|&c| usize::from(c > 0)).collect::<Vec<_>>();
+        assert_eq!(alive(Sampling { top_k: 2, ..warm }), [0, 1, 0, 1, 0]);
+        // e^-1 = 0.37 of the first stays, e^-2 = 0.14 goes.
+        assert_eq!(alive(Sampling { min_p: 0.3, ..warm }), [0, 1, 0, 1, 0]);
+        // The first alone has probability 0.64.
+        assert_eq!(alive(Sampling { top_p: 0.6, ..warm }), [0, 1, 0, 0, 0]);
+        assert_eq!(alive(Sampling { top_p: 0.7, ..warm }), [0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_wide_nucleus_is_still_exact() {
+        let flat = vec![0.0; 5000];
+        let sampling = Sampling { temperature: 1.0, top_p: 0.5, ..Default::default() };
+        let highest = (0..2000).map(|p| sampling.choose(&flat, &[], p).unwrap()).max();
+        assert!(highest.unwrap() < Token(2501), "{highest:?}");
+        assert!(highest.unwrap() > Token(2400), "{highest:?}");
+    }
+
+    #[test]
+    fn the_penalty_looks_back() {
+        let sampling = Sampling { repetition_penalty: 2.0, ..Default::default() };
+        assert_eq!(sampling.choose(&LOGITS, &[Token(1)], 0), Ok(Token(3)));
+        assert_eq!(sampling.choose(&LOGITS, &[Token(1), Token(3)], 0), Ok(Token(1)));
+        // Out of the window, and ids outside the vocabulary, change nothing.
+        let mut long = vec![Token(1)];
+        long.extend([Token(900); PENALTY_WINDOW]);
+        assert_eq!(sampling.choose(&LOGITS, &long, 0), Ok(Token(1)));
+    }
+
+    #[test]
+    fn same_seed_same_draw() {
+        let sampling = Sampling { temperature: 1.5, seed: 7, ..Default::default() };
+        let other = Sampling { seed: 8, ..sampling };
+        let draws =
+            |s: Sampling| (0..50).map(|p| s.choose(&LOGITS, &[], p).unwrap()).collect::<Vec<_>>();
+        assert_eq!(draws(sampling), draws(sampling));
+        assert_ne!(draws(sampling), draws(other));
+    }
+
+    #[test]
+    fn parameters_outside_their_range_are_named() {
+        let default = Sampling::default();
+        for (bad, name) in [
+            (Sampling { temperature: -1.0, ..default }, "temperature"),
+            (Sampling { temperature: f32::NAN, ..default }, "temperature"),
+            (Sampling { top_p: 0.0, ..default }, "top-p"),
+            (Sampling { min_p: 1.5, ..default }, "min-p"),
+            (Sampling { repetition_penalty: 0.0, ..default }, "repetition-penalty"),
+        ] {
+            assert!(bad.validate().unwrap_err().to_string().contains(name));
+        }
+        assert!(default.validate().is_ok());
+    }
+}

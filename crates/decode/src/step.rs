@@ -1,0 +1,115 @@
+//! What the edge returns for one position.
+
+use std::time::Duration;
+
+use crate::Token;
+
+/// The edge's view of the next position, after it has read every accepted token.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// How many tokens of context the edge had read.
+    pub position: usize,
+    /// One raw logit for each token of the vocabulary.
+    pub logits: Vec<f32>,
+    /// The last hidden state, after the final norm.
+    pub hidden: Vec<f32>,
+    /// The model's first choice: the token with the highest raw logit.
+    pub proposed: Token,
+    /// What it cost to get here.
+    pub reading: Reading,
+}
+
+/// Tokens passed to a model, and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Tokens really passed to the model.
+    pub tokens: usize,
+    /// Time for all of them but the last.
+    pub prefill: Duration,
+    /// Time for the last one, which gives the logits.
+    pub decode: Duration,
+}
+
+/// The shape of a step's distribution: what the routers that need no training look at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Probability of the most likely token.
+    pub top1: f32,
+    /// Probability of the second.
+    pub top2: f32,
+    /// Entropy in nats.
+    pub entropy: f32,
+}
+
+impl Step {
+    /// Probabilities are taken from the raw logits, before temperature and penalties.
+    pub fn shape(&self) -> Shape {
+        let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+        for &logit in &self.logits {
+            if logit > second {
+                if logit > first {
+                    second = first;
+                    first = logit;
+                } else {
+                    second = logit;
+                }
+            }
+        }
+        // With d = logit − max: Z = Σ e^d, and the entropy is ln Z − Σ d·e^d / Z.
+        let (mut z, mut weighted) = (0.0f32, 0.0f32);
+        for &logit in &self.logits {
+            let d = logit - first;
+            // Beyond this a token adds less than the last bit of Z.
+            if d > -18.0 {
+                let e = d.exp();
+                z += e;
+                weighted += d * e;
+            }
+        }
+        Shape {
+            top1: 1.0 / z,
+            top2: (second - first).exp() / z,
+            entropy: (z.ln() - weighted / z).max(0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(logits: &[f32]) -> Step {
+        Step {
+            position: 1,
+            logits: logits.to_vec(),
+            hidden: vec![],
+            proposed: Token(0),
+            reading: Reading::default(),
+        }
+    }
+
+    #[test]
+    fn a_uniform_distribution_has_the_highest_entropy() {
+        let shape = step(&[1.0; 8]).shape();
+        assert!((shape.top1 - 0.125).abs() < 1e-6);
+        assert!((shape.top2 - 0.125).abs() < 1e-6);
+        assert!((shape.entropy - 8f32.ln()).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_certain_distribution_has_none() {
+        let shape = step(&[60.0, 0.0, -5.0]).shape();
+        assert!(shape.top1 > 0.999_999);
+        assert!(shape.top2 < 1e-6);
+        assert!(shape.entropy < 1e-4);
+    }
+
+    #[test]
+    fn two_tokens_by_hand() {
+        // p = 0.75, 0.25.
+        let shape = step(&[3f32.ln(), 0.0]).shape();
+        assert!((shape.top1 - 0.75).abs() < 1e-6);
+        assert!((shape.top2 - 0.25).abs() < 1e-6);
+        assert!((shape.entropy - 0.562_335).abs() < 1e-5);
+    }
+}

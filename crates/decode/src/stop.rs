@@ -1,0 +1,123 @@
+//! Stop strings: found across tokens, never shown.
+
+use crate::trace::Accepted;
+
+/// Holds back tokens that may be the start of a stop string.
+#[derive(Debug)]
+pub struct StopFilter {
+    stops: Vec<String>,
+    held: Vec<Accepted>,
+}
+
+/// What can be shown, and whether the text ends there.
+#[derive(Debug, Default, PartialEq)]
+pub struct Released {
+    /// Tokens whose text is certain.
+    pub tokens: Vec<Accepted>,
+    /// A stop string was found; what followed its start is cut off.
+    pub stopped: bool,
+}
+
+impl StopFilter {
+    /// Empty strings would stop everything and are left out.
+    pub fn new(stops: impl IntoIterator<Item = String>) -> Self {
+        Self { stops: stops.into_iter().filter(|s| !s.is_empty()).collect(), held: vec![] }
+    }
+
+    /// Takes a token, gives back those that are certain.
+    pub fn push(&mut self, token: Accepted) -> Released {
+        if self.stops.is_empty() {
+            return Released { tokens: vec![token], stopped: false };
+        }
+        self.held.push(token);
+        let text: String = self.held.iter().map(|t| t.text.as_str()).collect();
+        if let Some(at) = self.stops.iter().filter_map(|s| text.find(s.as_str())).min() {
+            return Released { tokens: self.cut(at), stopped: true };
+        }
+        let certain = self.certain(&text);
+        let mut end = 0;
+        let whole = self.held.iter().take_while(|t| {
+            end += t.text.len();
+            end <= certain
+        });
+        let release = whole.count();
+        Released { tokens: self.held.drain(..release).collect(), stopped: false }
+    }
+
+    /// What was held, at the end of the text.
+    pub fn finish(&mut self) -> Vec<Accepted> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// How much of the text cannot be part of a stop string any more.
+    fn certain(&self, text: &str) -> usize {
+        let starts_stop = |tail: &str| self.stops.iter().any(|s| s.starts_with(tail));
+        text.char_indices().map(|(i, _)| i).find(|&i| starts_stop(&text[i..])).unwrap_or(text.len())
+    }
+
+    fn cut(&mut self, at: usize) -> Vec<Accepted> {
+        let mut left = at;
+        let mut kept = vec![];
+        for mut token in self.held.drain(..) {
+            if left == 0 {
+                break;
+            }
+            token.text.truncate(left);
+            left -= token.text.len();
+            kept.push(token);
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Token,
+        trace::{Source, Times},
+    };
+
+    fn token(text: &str) -> Accepted {
+        Accepted {
+            index: 0,
+            id: Token(0),
+            text: text.into(),
+            source: Source::Edge,
+            score: None,
+            eligible: None,
+            times: Times::default(),
+            cloud: None,
+        }
+    }
+
+    /// What is shown after each token, `|` between them, `!` where it stops.
+    fn shown(stops: &[&str], tokens: &[&str]) -> String {
+        let mut filter = StopFilter::new(stops.iter().map(ToString::to_string));
+        let mut out = vec![];
+        for text in tokens {
+            let released = filter.push(token(text));
+            let mut now: String = released.tokens.iter().map(|t| t.text.as_str()).collect();
+            if released.stopped {
+                now.push('!');
+                out.push(now);
+                return out.join("|");
+            }
+            out.push(now);
+        }
+        out.push(filter.finish().iter().map(|t| t.text.as_str()).collect());
+        out.join("|")
+    }
+
+    #[test]
+    fn stop_strings() {
+        assert_eq!(shown(&[], &["a", "b"]), "a|b|");
+        assert_eq!(shown(&["END"], &["a", "EN", "D", "x"]), "a||!");
+        assert_eq!(shown(&["END"], &["a", "EN", "T", "x"]), "a||ENT|x|");
+        assert_eq!(shown(&["END"], &["a", "E"]), "a||E");
+        assert_eq!(shown(&["\n\n"], &["one.\n", "\ntwo"]), "|one.!");
+        assert_eq!(shown(&["b", "abc"], &["ab"]), "a!");
+        assert_eq!(shown(&["中文"], &["x中", "文"]), "|x!");
+        assert_eq!(shown(&["", "z"], &["a", "z"]), "a|!");
+    }
+}

@@ -1,0 +1,174 @@
+//! The joint text as it grows: limits, stop strings, whole characters, and the trace.
+
+use std::time::Instant;
+
+use crate::{
+    Score, Token,
+    stats::{Clock, Stats, Tally},
+    stop::StopFilter,
+    text::TextStream,
+    trace::{Accepted, FinishReason, Source, Span, Times, Usage},
+};
+
+/// Where a generation ends if nothing else ends it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// At most this many tokens.
+    pub max_tokens: usize,
+    /// Texts that end it, and are not shown.
+    pub stops: Vec<String>,
+}
+
+/// Tokens somebody wrote, before they are accepted.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Each with its bytes.
+    pub tokens: Vec<(Token, Vec<u8>)>,
+    pub source: Source,
+    pub score: Option<Score>,
+    pub eligible: Option<bool>,
+    pub times: Times,
+    pub usage: Option<Usage>,
+}
+
+/// Everything accepted in one generation.
+#[derive(Debug)]
+pub struct Transcript {
+    tokens: Vec<Token>,
+    text: String,
+    stream: TextStream,
+    stop: StopFilter,
+    max_tokens: usize,
+    shown: Vec<Accepted>,
+    finish: Option<FinishReason>,
+    started: Instant,
+    first: Option<Instant>,
+    last: Instant,
+    tally: Tally,
+}
+
+impl Transcript {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            tokens: vec![],
+            text: String::new(),
+            stream: TextStream::default(),
+            stop: StopFilter::new(limits.stops),
+            max_tokens: limits.max_tokens,
+            shown: vec![],
+            finish: None,
+            started: now,
+            first: None,
+            last: now,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Every accepted token.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// The text of every accepted token, as far as its characters are whole.
+    pub fn accepted_text(&self) -> &str {
+        &self.text
+    }
+
+    /// What has been shown: the accepted text less what a stop string cut off or still holds back.
+    pub fn shown(&self) -> &[Accepted] {
+        &self.shown
+    }
+
+    /// The shown text.
+    pub fn text(&self) -> String {
+        self.shown.iter().map(|t| t.text.as_str()).collect()
+    }
+
+    /// Whether, and why, it ended.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        self.finish
+    }
+
+    /// Whether the last accepted token ended inside a character.
+    pub(crate) fn is_inside_character(&self) -> bool {
+        self.stream.is_inside_character()
+    }
+
+    /// How many tokens may still be accepted.
+    pub(crate) fn room(&self) -> usize {
+        self.max_tokens - self.tokens.len()
+    }
+
+    /// Counts what a position cost, whether or not it led to a token.
+    pub(crate) fn spend(&mut self, times: Times, usage: Option<Usage>) {
+        self.tally.times += times;
+        self.tally.asks.extend(usage);
+    }
+
+    /// Takes what somebody wrote, up to the limit; gives back what can be shown.
+    pub(crate) fn accept(&mut self, written: Written) -> Span {
+        let mut span = Span::default();
+        self.spend(written.times, written.usage);
+        let (mut times, mut usage) = (written.times, written.usage);
+        for (id, piece) in written.tokens {
+            let text = self.stream.push(&piece);
+            self.text.push_str(&text);
+            let token = Accepted {
+                index: self.tokens.len(),
+                id,
+                text,
+                source: written.source,
+                score: written.score,
+                eligible: written.eligible,
+                times: std::mem::take(&mut times),
+                cloud: usage.take(),
+            };
+            self.tokens.push(id);
+            let released = self.stop.push(token);
+            self.show(&mut span, released.tokens);
+            if released.stopped {
+                self.finish = Some(FinishReason::Stop);
+                break;
+            }
+            if self.tokens.len() == self.max_tokens {
+                self.close(&mut span, FinishReason::Length);
+                break;
+            }
+        }
+        self.last = Instant::now();
+        self.first.get_or_insert(self.last);
+        span
+    }
+
+    /// Ends the text; gives back what was held. Only the first reason counts.
+    pub(crate) fn end(&mut self, reason: FinishReason) -> Span {
+        let mut span = Span::default();
+        if self.finish.is_none() {
+            self.close(&mut span, reason);
+        }
+        span
+    }
+
+    fn close(&mut self, span: &mut Span, reason: FinishReason) {
+        let held = self.stop.finish();
+        self.show(span, held);
+        span.rest = self.stream.finish();
+        self.text.push_str(&span.rest);
+        if let Some(last) = self.shown.last_mut() {
+            last.text.push_str(&span.rest);
+        }
+        self.finish = Some(reason);
+    }
+
+    fn show(&mut self, span: &mut Span, tokens: Vec<Accepted>) {
+        self.shown.extend_from_slice(&tokens);
+        span.tokens.extend(tokens);
+    }
+
+    /// The figures so far.
+    pub fn stats(&self) -> Stats {
+        let clock = Clock { started: self.started, first: self.first, last: self.last };
+        Stats::new(&self.shown, &self.tally, clock)
+    }
+}

@@ -1,0 +1,43 @@
+//! What the loop needs to know of a tokenizer.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Token;
+
+/// Names a vocabulary: two models with the same fingerprint can exchange token ids.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(pub String);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A tokenizer, seen from the loop.
+pub trait Vocabulary: Send + Sync {
+    /// The tokens of plain text: never a special token, whatever the text says, and no
+    /// beginning-of-text.
+    fn encode(&self, text: &str) -> Vec<Token>;
+
+    /// The bytes a token stands for; empty for a special token and for an id outside the
+    /// vocabulary. A token may end inside a character.
+    fn piece(&self, token: Token) -> Vec<u8>;
+
+    /// Whether the token ends the text.
+    fn is_end(&self, token: Token) -> bool;
+
+    /// How many tokens there are; every id is below this.
+    fn len(&self) -> usize;
+
+    /// Whether there are no tokens at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The vocabulary's name.
+    fn fingerprint(&self) -> Fingerprint;
+}

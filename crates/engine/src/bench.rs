@@ -1,0 +1,85 @@
+//! The engine as bare as it gets: what the rest of the program is measured against.
+
+use std::time::{Duration, Instant};
+
+use decode::{Token, sampling};
+
+use crate::{
+    error::EngineError,
+    llama::{Context, Entry},
+    model::LoadOptions,
+    vocabulary::GgufVocabulary,
+};
+
+/// A model and a context on the calling thread: no channel, no async, no trace.
+pub struct Bare {
+    vocabulary: GgufVocabulary,
+    context: Context,
+}
+
+impl Bare {
+    /// Loads a model with one sequence.
+    pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
+        let (model, sizes) = (options.load()?, options.sizes());
+        let context = Context::new(model.clone(), sizes)
+            .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
+        Ok(Self { vocabulary: GgufVocabulary::new(model), context })
+    }
+
+    /// Its tokenizer.
+    pub fn vocabulary(&self) -> &GgufVocabulary {
+        &self.vocabulary
+    }
+
+    /// Decodes greedily behind a prompt, end-of-text or not, and returns the time of the `count`
+    /// decode steps alone; with `hidden`, the hidden state is read at each of them.
+    pub fn decode(
+        &mut self,
+        prompt: &[Token],
+        count: usize,
+        hidden: bool,
+    ) -> Result<Duration, EngineError> {
+        let fail = |reason: String| EngineError::Decode { reason };
+        if !self.context.truncate(0, 0) {
+            return Err(EngineError::CannotTruncate);
+        }
+        let batch = self.context.sizes().batch;
+        let (mut position, mut token) = (0, None);
+        for chunk in prompt.chunks(batch) {
+            let last = position + chunk.len() == prompt.len();
+            let entries: Vec<_> = (position..)
+                .zip(chunk)
+                .map(|(position, &token)| Entry { token, position, sequence: 0, output: false })
+                .collect();
+            // The last token of the prompt gives the first logits.
+            let (head, tail) = entries.split_at(entries.len() - usize::from(last));
+            if !head.is_empty() {
+                self.context.decode(head, false).map_err(|e| fail(format!("{e:?}")))?;
+            }
+            for entry in tail {
+                token = Some(self.read(*entry, false)?);
+            }
+            position += chunk.len();
+        }
+        let mut token = token.ok_or(EngineError::NothingToRead)?;
+        let mut sum = 0.0;
+        let started = Instant::now();
+        for position in position..position + count {
+            token = self.read(Entry { token, position, sequence: 0, output: true }, hidden)?;
+            if hidden {
+                sum += self.context.hidden(0).map_or(f32::NAN, |h| h.iter().sum());
+            }
+        }
+        let took = started.elapsed();
+        std::hint::black_box(sum);
+        Ok(took)
+    }
+
+    fn read(&mut self, entry: Entry, hidden: bool) -> Result<Token, EngineError> {
+        let entry = Entry { output: true, ..entry };
+        let decoded = self.context.decode(&[entry], hidden);
+        decoded.map_err(|e| EngineError::Decode { reason: format!("{e:?}") })?;
+        let logits = self.context.logits(0);
+        logits.and_then(sampling::argmax).ok_or(EngineError::NothingToRead)
+    }
+}

@@ -1,0 +1,160 @@
+//! The compute thread: it owns every model of the process and batches their sequences.
+//!
+//! One thread for all, because two OpenMP teams on the same cores fight. Work comes over a channel
+//! and is done in rounds: in each, a model reads one chunk of what is to be prefilled and then one
+//! token for every sequence that is down to its last. A caller that has gone away is noticed
+//! between rounds, so a cancelled prefill stops within a chunk.
+
+use std::{
+    collections::HashMap,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    error::EngineError,
+    job::Job,
+    llama::Context,
+    model::{LoadOptions, Loaded},
+    resident::Resident,
+};
+
+/// How long a round waits for sequences that took part in the last one: long enough for a caller to
+/// choose its token, short beside any step.
+const GATHER: Duration = Duration::from_micros(800);
+
+/// A reply's way back.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
+
+/// What the thread is asked to do. The channel is unbounded, yet what is in it is not: a sequence
+/// has at most one job under way.
+pub(crate) enum Command {
+    Load { options: LoadOptions, reply: Reply<Loaded> },
+    Open { model: usize, reply: Reply<usize> },
+    Run { model: usize, job: Job },
+    Close { model: usize, sequence: usize },
+    Unload { model: usize },
+}
+
+/// A handle to the compute thread, which ends when the last handle is gone.
+#[derive(Clone)]
+pub struct Compute {
+    commands: Sender<Command>,
+}
+
+impl Compute {
+    /// Starts the thread.
+    pub fn start() -> std::io::Result<Self> {
+        let (commands, inbox) = channel();
+        thread::Builder::new().name("compute".into()).spawn(move || Worker::new(inbox).run())?;
+        Ok(Self { commands })
+    }
+
+    /// Sends a command; one sent to a thread that has stopped is dropped, and so is its reply.
+    pub(crate) fn send(&self, command: Command) {
+        drop(self.commands.send(command));
+    }
+
+    /// Sends a command made around a reply, and waits for it.
+    pub(crate) async fn ask<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply));
+        answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+}
+
+struct Worker {
+    inbox: Receiver<Command>,
+    residents: HashMap<usize, Resident>,
+    next_model: usize,
+    /// Sequences that got a token in the last round.
+    company: usize,
+}
+
+impl Worker {
+    fn new(inbox: Receiver<Command>) -> Self {
+        Self { inbox, residents: HashMap::new(), next_model: 0, company: 0 }
+    }
+
+    fn run(mut self) {
+        while self.receive() {
+            self.company = self.residents.values_mut().map(Resident::round).sum();
+        }
+    }
+
+    /// Takes in commands until there is work; `false` when nobody is left to send any.
+    fn receive(&mut self) -> bool {
+        if self.waiting() == 0 {
+            match self.inbox.recv() {
+                Ok(command) => self.handle(command),
+                Err(_) => return false,
+            }
+        }
+        while let Ok(command) = self.inbox.try_recv() {
+            self.handle(command);
+        }
+        self.gather();
+        true
+    }
+
+    /// Sequences that decode side by side come back one after the other; a batch of all of them
+    /// is worth a short wait.
+    fn gather(&mut self) {
+        let until = Instant::now() + GATHER;
+        while self.company > 1 && self.waiting() > 0 && self.waiting() < self.company {
+            match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(command) => self.handle(command),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.residents.values().map(Resident::waiting).sum()
+    }
+
+    fn handle(&mut self, command: Command) {
+        match command {
+            Command::Load { options, reply } => drop(reply.send(self.load(&options))),
+            Command::Open { model, reply } => {
+                let opened = match self.residents.get_mut(&model) {
+                    Some(resident) => resident.open(),
+                    None => Err(EngineError::Stopped),
+                };
+                // A caller that went away before it got its sequence cannot close it.
+                if let Err(Ok(sequence)) = reply.send(opened)
+                    && let Some(resident) = self.residents.get_mut(&model)
+                {
+                    resident.close(sequence);
+                }
+            }
+            Command::Run { model, job } => match self.residents.get_mut(&model) {
+                Some(resident) => resident.take(job),
+                None => job.fail(EngineError::Stopped),
+            },
+            Command::Close { model, sequence } => {
+                if let Some(resident) = self.residents.get_mut(&model) {
+                    resident.close(sequence);
+                }
+            }
+            Command::Unload { model } => drop(self.residents.remove(&model)),
+        }
+    }
+
+    fn load(&mut self, options: &LoadOptions) -> Result<Loaded, EngineError> {
+        let model = options.load()?;
+        let sizes = options.sizes();
+        let context = Context::new(model.clone(), sizes)
+            .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
+        let id = self.next_model;
+        self.next_model += 1;
+        self.residents.insert(id, Resident::new(context, options.chunk));
+        Ok(Loaded { id, model })
+    }
+}

@@ -1,0 +1,30 @@
+//! Models on this machine: GGUF files through llama.cpp.
+//!
+//! - [`compute`]: one thread that owns every model and batches their sequences, in rounds
+//!   (`resident`) of jobs (`job`)
+//! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
+//!   and its way to write a conversation
+//! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
+//! - [`bench`]: the engine as bare as it gets, to measure the rest against
+//! - `llama`: the only `unsafe`
+//!
+//! Nothing here knows routing or HTTP.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+pub mod bench;
+pub mod compute;
+pub mod error;
+mod job;
+mod llama;
+pub mod model;
+mod resident;
+pub mod sequence;
+pub mod template;
+pub mod vocabulary;
+
+pub use compute::Compute;
+pub use error::EngineError;
+pub use job::{Output, Scored, Scores};
+pub use model::{Adapter, LoadOptions, Model};
+pub use sequence::Sequence;
+pub use vocabulary::GgufVocabulary;

@@ -1,0 +1,155 @@
+//! A loaded model, seen from outside the compute thread.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    compute::{Command, Compute},
+    error::EngineError,
+    llama::{self, Sizes},
+    sequence::Sequence,
+    vocabulary::GgufVocabulary,
+};
+
+/// A LoRA adapter and how strongly it acts.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    /// A GGUF file.
+    pub path: PathBuf,
+    /// 1 is as trained, 0 is nothing.
+    pub scale: f32,
+}
+
+/// What to load, and how large.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// A GGUF file.
+    pub path: PathBuf,
+    /// Adapters, fixed for as long as the model is loaded.
+    pub adapters: Vec<Adapter>,
+    /// Tokens one sequence may hold.
+    pub context: usize,
+    /// Tokens all sequences together may hold: this much memory is taken.
+    pub cells: usize,
+    /// Sequences at once.
+    pub sequences: usize,
+    /// Tokens prefilled in one call: a cancelled prefill stops within it.
+    pub chunk: usize,
+    /// Threads that compute.
+    pub threads: usize,
+}
+
+impl LoadOptions {
+    /// One sequence of this context, prefilled in chunks of 64.
+    pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
+        let path = path.into();
+        Self { path, adapters: vec![], context, cells: context, sequences: 1, chunk: 64, threads }
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        // llama.cpp hands out cells in blocks of 256.
+        let cells = self.cells.next_multiple_of(256);
+        let Self { sequences, chunk, threads, .. } = *self;
+        Sizes { cells, sequences, batch: chunk, threads }
+    }
+
+    pub(crate) fn load(&self) -> Result<Arc<llama::Model>, EngineError> {
+        check_magic(&self.path)?;
+        let path = || self.path.clone();
+        let mut model = llama::Model::load(&self.path)
+            .map_err(|reason| EngineError::Unloadable { path: path(), reason })?;
+        for adapter in &self.adapters {
+            check_magic(&adapter.path)?;
+            model.add_adapter(&adapter.path, adapter.scale).map_err(|reason| {
+                EngineError::Adapter { path: adapter.path.clone(), model: path(), reason }
+            })?;
+        }
+        Ok(Arc::new(model))
+    }
+}
+
+/// Says plainly what llama.cpp would say in passing.
+fn check_magic(path: &Path) -> Result<(), EngineError> {
+    let not_found =
+        |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
+    let mut start = Vec::new();
+    File::open(path).map_err(not_found)?.take(4).read_to_end(&mut start).map_err(not_found)?;
+    if start == b"GGUF" {
+        return Ok(());
+    }
+    let start = String::from_utf8_lossy(&start).into_owned();
+    Err(EngineError::NotGguf { path: path.to_owned(), start })
+}
+
+/// What the compute thread gives back for a loaded model.
+pub(crate) struct Loaded {
+    pub id: usize,
+    pub model: Arc<llama::Model>,
+}
+
+/// A model on the compute thread; unloaded when the last handle and the last sequence are gone.
+#[derive(Clone)]
+pub struct Model {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    compute: Compute,
+    id: usize,
+    vocabulary: Arc<GgufVocabulary>,
+    context: usize,
+    trained_context: usize,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.compute.send(Command::Unload { model: self.id });
+    }
+}
+
+impl Model {
+    /// Loads a model onto the compute thread.
+    pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
+        let context = options.context.min(options.cells);
+        let loaded = compute.ask(|reply| Command::Load { options, reply }).await?;
+        let trained_context = loaded.model.trained_context();
+        let vocabulary = Arc::new(GgufVocabulary::new(loaded.model));
+        let (compute, id) = (compute.clone(), loaded.id);
+        let shared = Shared { compute, id, vocabulary, context, trained_context };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// An empty sequence.
+    pub async fn open(&self) -> Result<Sequence, EngineError> {
+        let model = self.shared.id;
+        let id = self.shared.compute.ask(|reply| Command::Open { model, reply }).await?;
+        Ok(Sequence::new(self.clone(), id))
+    }
+
+    /// Its tokenizer and template.
+    pub fn vocabulary(&self) -> &Arc<GgufVocabulary> {
+        &self.shared.vocabulary
+    }
+
+    /// Tokens one sequence may hold.
+    pub fn context(&self) -> usize {
+        self.shared.context
+    }
+
+    /// The context the model was trained with.
+    pub fn trained_context(&self) -> usize {
+        self.shared.trained_context
+    }
+
+    pub(crate) fn compute(&self) -> &Compute {
+        &self.shared.compute
+    }
+
+    pub(crate) fn id(&self) -> usize {
+        self.shared.id
+    }
+}

@@ -1,0 +1,40 @@
+//! SHA-256, as the catalog writes it.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use sha2::{Digest, Sha256};
+
+const BUFFER: usize = 1 << 20;
+
+/// The hash of a whole file.
+pub fn of_file(path: &Path) -> io::Result<String> {
+    of(File::open(path)?)
+}
+
+/// The hash of everything a reader gives.
+pub fn of(reader: impl Read) -> io::Result<String> {
+    copy(reader, |_| Ok(())).map(|(_, hash)| hash)
+}
+
+/// Hands on everything a reader gives; returns how much it was, and its hash.
+pub fn copy(
+    mut reader: impl Read,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<(u64, String)> {
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = reader.read(&mut buffer)?;
+        if count == 0 {
+            let digest = hash.finalize();
+            return Ok((bytes, digest.iter().map(|b| format!("{b:02x}")).collect()));
+        }
+        hash.update(&buffer[..count]);
+        write(&buffer[..count])?;
+        bytes += count as u64;
+    }
+}

