@@ -123,6 +123,12 @@ pub enum CloudError {
     /// Asked before it was opened, or where there is none.
     #[error("no cloud was opened")]
     NotOpened,
+    /// An id outside the vocabulary both sides said they share.
+    #[error("the cloud answered with token {}, which the vocabulary does not have", id.0)]
+    UnknownToken {
+        /// The id.
+        id: Token,
+    },
     /// The edge's tokenizer cannot write the word.
     #[error("the edge's tokenizer cannot write the cloud's word {word:?}")]
     Untranslatable {

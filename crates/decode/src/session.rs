@@ -259,11 +259,18 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Err(CloudError::ContextFull);
         }
         let tokens = match want {
-            Want::Tokens(_) => answer.tokens.iter().map(|t| t.id).collect(),
+            Want::Tokens(_) => self.check(answer.tokens.iter().map(|t| t.id).collect())?,
             Want::Word => self.translate(answer.text())?,
         };
         let (source, eligible) = (Source::Cloud, Some(true));
         Ok(Draft { tokens, source, eligible, usage: Some(answer.usage) })
+    }
+
+    fn check(&self, tokens: Vec<Token>) -> Result<Vec<Token>, CloudError> {
+        match tokens.iter().find(|t| t.index() >= self.vocabulary.len()) {
+            Some(&id) => Err(CloudError::UnknownToken { id }),
+            None => Ok(tokens),
+        }
     }
 
     /// The cloud's word in the edge's tokens.

@@ -1,0 +1,272 @@
+//! The session protocol: JSON over HTTP, the same over loopback when the cloud is embedded.
+//!
+//! | request | carries | answers |
+//! |---|---|---|
+//! | `POST /v1/sessions` | [`Open`] | [`Opened`] |
+//! | `POST /v1/sessions/{id}/next` | [`Next`] | [`Answer`] |
+//! | `POST /v1/sessions/{id}/score` | [`Score`] | [`Scores`] |
+//! | `DELETE /v1/sessions/{id}` | – | 204 |
+//! | `GET /health` | – | [`Health`] |
+//!
+//! A position counts what was accepted behind the prompt: tokens where ids travel, UTF-8 bytes
+//! where text does. A lower position than the cloud's truncates; a higher one, or another hash of
+//! the prefix, is 409 with what the cloud has ([`Failure::have`]). The same sequence number gets
+//! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
+
+use decode::{Answered, Exchange, Fingerprint, Message, Sampling, Token};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// How a conversation begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prompt {
+    /// Messages, for the cloud's own chat template.
+    Messages(Vec<Message>),
+    /// Plain text to be continued.
+    Text(String),
+    /// Ids of the cloud's own vocabulary.
+    Tokens(Vec<Token>),
+}
+
+/// Opens a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// What both sides begin with.
+    pub prompt: Prompt,
+    /// The edge's vocabulary. Ids travel if it is the cloud's, or if there is no edge at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<Fingerprint>,
+    /// A session of the caller's whose cache this one takes over; that session ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// A session is open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Opened {
+    /// Its name, and the right to use it.
+    pub session: String,
+    /// What will travel.
+    pub exchange: Exchange,
+    /// The cloud's vocabulary.
+    pub vocabulary: Fingerprint,
+    /// Tokens the session may hold.
+    pub context: usize,
+    /// Time spent loading the model, where this call did.
+    pub load_ms: f64,
+}
+
+/// Ids or text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Piece {
+    /// Where ids travel.
+    Ids(Vec<Token>),
+    /// Where text does.
+    Text(String),
+}
+
+/// How much is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Want {
+    /// `{"tokens": n}`: at most n tokens.
+    Tokens(usize),
+    /// `{"word": true}`: one word, whole.
+    Word(bool),
+}
+
+/// Where both sides stand before what is appended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// How much was accepted.
+    pub position: usize,
+    /// [`prefix_hash`] of it.
+    pub hash: String,
+}
+
+/// Asks for what comes next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Next {
+    /// Counts the caller's questions; a repeated one gets the same answer.
+    pub sequence: u64,
+    /// How much of the conversation both sides share.
+    pub position: usize,
+    /// [`prefix_hash`] of that.
+    pub hash: String,
+    /// What was accepted since.
+    pub append: Piece,
+    /// How much is wanted.
+    pub want: Want,
+    /// How the cloud is to choose.
+    #[serde(default)]
+    pub sampling: Sampling,
+}
+
+/// Why an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Finish {
+    /// The text ends here.
+    Stop,
+    /// The context is full.
+    Length,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// In order.
+    pub tokens: Vec<Answered>,
+    /// `None` when only the wanted amount was reached.
+    pub finish_reason: Option<Finish>,
+    /// Counts and times.
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+/// What an answer cost.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Tokens that were passed to the model before the answer.
+    pub prefilled: usize,
+    /// Tokens that were in its cache.
+    pub cached: usize,
+    /// Tokens the model wrote, look-ahead included.
+    pub decoded: usize,
+    /// Waiting for other sessions.
+    pub queued_ms: f64,
+    /// Reading what was appended.
+    pub prefill_ms: f64,
+    /// Writing the answer.
+    pub decode_ms: f64,
+}
+
+/// Asks how likely a continuation is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// How much of the conversation both sides share.
+    pub position: usize,
+    /// [`prefix_hash`] of that.
+    pub hash: String,
+    /// What was accepted since.
+    pub append: Piece,
+    /// What is to be judged; it is not accepted.
+    pub continuation: Piece,
+}
+
+/// What the cloud thinks of a continuation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Scores {
+    /// For every token of it.
+    pub tokens: Vec<Judged>,
+    /// Counts and times.
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+/// One token of a continuation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Judged {
+    /// The given token.
+    #[serde(flatten)]
+    pub given: Answered,
+    /// What the cloud would have chosen.
+    pub greedy: Answered,
+}
+
+/// Something went wrong.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// What.
+    pub error: Problem,
+    /// With 409: where the cloud stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub have: Option<Place>,
+}
+
+/// An error in OpenAI's shape.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// For people.
+    pub message: String,
+    /// The kind.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// For programs: one of [`code`].
+    pub code: String,
+}
+
+/// What [`Problem::code`] can be.
+pub mod code {
+    /// The request makes no sense.
+    pub const INVALID: &str = "invalid_request";
+    /// No or a wrong key.
+    pub const UNAUTHORIZED: &str = "unauthorized";
+    /// There is nothing at this address.
+    pub const NOT_FOUND: &str = "not_found";
+    /// The body is too large.
+    pub const TOO_LARGE: &str = "too_large";
+    /// Position, prefix or sequence number are not the cloud's.
+    pub const CONFLICT: &str = "conflict";
+    /// The session was evicted.
+    pub const EVICTED: &str = "evicted";
+    /// There never was such a session, or not since this server started.
+    pub const UNKNOWN_SESSION: &str = "unknown_session";
+    /// The conversation does not fit the context.
+    pub const CONTEXT_FULL: &str = "context_full";
+    /// All sessions are busy.
+    pub const BUSY: &str = "busy";
+    /// The model failed.
+    pub const MODEL: &str = "model_failed";
+}
+
+/// The server is alive.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// `tandem-cloud`.
+    pub service: String,
+    /// Of the program.
+    pub version: String,
+    /// Whether the model is in memory yet.
+    pub loaded: bool,
+    /// Sessions held.
+    pub sessions: usize,
+}
+
+/// Names a prefix, so that two sides can tell whether they mean the same.
+pub fn prefix_hash(bytes: impl AsRef<[u8]>) -> String {
+    Sha256::digest(bytes)[..8].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The bytes of a prefix of ids.
+pub fn id_bytes(tokens: &[Token]) -> Vec<u8> {
+    tokens.iter().flat_map(|t| t.0.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_as_documented() {
+        let next: Next = serde_json::from_str(
+            r#"{"sequence":1,"position":5,"hash":"x","append":{"text":" hi"},"want":{"word":true}}"#,
+        )
+        .unwrap();
+        assert_eq!(next.append, Piece::Text(" hi".into()));
+        assert_eq!(next.want, Want::Word(true));
+        let open: Open = serde_json::from_str(
+            r#"{"prompt":{"messages":[{"role":"user","content":"hi"}]},"vocabulary":"abc"}"#,
+        )
+        .unwrap();
+        assert_eq!(open.prompt, Prompt::Messages(vec![Message::user("hi")]));
+        assert!(serde_json::from_str::<Open>(r#"{"prompt":{"text":"x"},"extra":1}"#).is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! The model, loaded when the first session needs it.
+
+use std::time::{Duration, Instant};
+
+use engine::{Compute, EngineError, LoadOptions, Model};
+use tokio::sync::OnceCell;
+
+/// A model that may not be in memory yet.
+pub struct LazyModel {
+    compute: Compute,
+    options: LoadOptions,
+    cell: OnceCell<Model>,
+}
+
+impl LazyModel {
+    /// Nothing is loaded yet.
+    pub fn new(compute: Compute, options: LoadOptions) -> Self {
+        Self { compute, options, cell: OnceCell::new() }
+    }
+
+    /// The model, and how long this call spent loading it.
+    pub async fn get(&self) -> Result<(&Model, Duration), EngineError> {
+        let started = Instant::now();
+        let was_loaded = self.is_loaded();
+        let load = || Model::load(&self.compute, self.options.clone());
+        let model = self.cell.get_or_try_init(load).await?;
+        Ok((model, if was_loaded { Duration::ZERO } else { started.elapsed() }))
+    }
+
+    /// Whether it is in memory.
+    pub fn is_loaded(&self) -> bool {
+        self.cell.initialized()
+    }
+}

@@ -1,0 +1,108 @@
+//! The embedded cloud.
+//!
+//! - [`app`] and [`run`]: the server; `routes` holds one file a route, `body` and `error` are their
+//!   one door in and out
+//! - [`lazy`]: the model, loaded when the first session needs it
+//! - `sessions`: who is here, and who has to leave when memory is full
+//! - `conversation`: what was accepted, in the cloud's own tokens; pure
+//! - `writer`: the next tokens, or the next word
+
+mod body;
+mod conversation;
+mod error;
+pub mod lazy;
+mod routes;
+mod sessions;
+mod writer;
+
+use std::{future::Future, io, sync::Arc};
+
+use ::cloud::protocol::code;
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    http::StatusCode,
+    middleware::{self, Next},
+    response::Response,
+    routing::{delete, get, post},
+    serve::ListenerExt,
+};
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
+
+use self::{error::ApiError, sessions::Sessions};
+pub use lazy::LazyModel;
+
+/// The largest request read: a context of a million characters, four times over.
+const LARGEST_BODY: usize = 4 << 20;
+
+/// How the server behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The key every request must bring, if any.
+    pub key: Option<String>,
+    /// Whether caches are kept between answers. Only for measuring what that is worth.
+    pub reuse: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { key: None, reuse: true }
+    }
+}
+
+/// What the routes share.
+pub(crate) struct Server {
+    config: Config,
+    model: LazyModel,
+    sessions: Sessions,
+}
+
+/// The routes, as a service that needs no socket.
+pub fn app(model: LazyModel, config: Config) -> Router {
+    let server = Arc::new(Server { config, model, sessions: Sessions::default() });
+    Router::new()
+        .route("/v1/sessions", post(routes::open::open))
+        .route("/v1/sessions/{id}", delete(routes::close::close))
+        .route("/v1/sessions/{id}/next", post(routes::next::next))
+        .route("/v1/sessions/{id}/score", post(routes::score::score))
+        .layer(middleware::from_fn_with_state(server.clone(), check_key))
+        .route("/health", get(routes::health::health))
+        .fallback(|| async { ApiError::not_found("there is nothing at this address") })
+        .method_not_allowed_fallback(|| async {
+            let message = "this address does not take that method";
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID, message)
+        })
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(server)
+}
+
+/// Serves until `shutdown`; what runs then is finished.
+pub async fn run(
+    listener: TcpListener,
+    app: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    // Small answers must not wait for company.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+    });
+    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+}
+
+async fn check_key(
+    State(server): State<Arc<Server>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(key) = &server.config.key else { return Ok(next.run(request).await) };
+    let given = request.headers().get("authorization").and_then(|v| v.to_str().ok());
+    let given = given.and_then(|v| v.strip_prefix("Bearer ")).unwrap_or_default();
+    // Hashes are compared, so that the time it takes tells nothing of the key.
+    if Sha256::digest(given) == Sha256::digest(key) {
+        return Ok(next.run(request).await);
+    }
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, "a valid key is needed"))
+}

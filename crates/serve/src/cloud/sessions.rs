@@ -1,0 +1,147 @@
+//! Who is here, and who has to leave when memory is full.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ::cloud::protocol::{Answer, code};
+use axum::http::StatusCode;
+use decode::Token;
+use engine::{EngineError, Model, Output, Sequence};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{conversation::Conversation, error::ApiError};
+
+/// How many evicted sessions are remembered, to tell their owners so.
+const REMEMBERED: usize = 4096;
+
+/// One conversation of one edge.
+pub(crate) struct Session {
+    pub id: String,
+    pub sequence: Sequence,
+    pub conversation: Conversation,
+    /// The last question's number and its answer, should it be asked again.
+    pub last: Option<(u64, Answer)>,
+}
+
+/// A session that nobody else uses at the moment.
+pub(crate) struct Held(OwnedMutexGuard<Option<Session>>);
+
+impl Held {
+    /// The session, unless it was evicted while we waited for it.
+    pub fn session(&mut self) -> Result<&mut Session, ApiError> {
+        self.0.as_mut().ok_or_else(ApiError::evicted)
+    }
+}
+
+type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
+
+#[derive(Default)]
+struct Table {
+    live: HashMap<String, (Shared, u64)>,
+    evicted: VecDeque<String>,
+    clock: u64,
+}
+
+/// All sessions.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    table: Mutex<Table>,
+}
+
+impl Sessions {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn count(&self) -> usize {
+        self.table().live.len()
+    }
+
+    pub fn insert(&self, session: Session) {
+        let mut table = self.table();
+        table.clock += 1;
+        let now = table.clock;
+        let id = session.id.clone();
+        table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
+    }
+
+    /// Waits until the session is free and takes hold of it.
+    pub async fn hold(&self, id: &str) -> Result<Held, ApiError> {
+        let shared = self.touch(id)?;
+        Ok(Held(shared.lock_owned().await))
+    }
+
+    fn touch(&self, id: &str) -> Result<Shared, ApiError> {
+        let mut table = self.table();
+        table.clock += 1;
+        let now = table.clock;
+        if let Some((shared, used)) = table.live.get_mut(id) {
+            *used = now;
+            return Ok(shared.clone());
+        }
+        if table.evicted.iter().any(|e| e == id) {
+            return Err(ApiError::evicted());
+        }
+        let message = "there is no such session: open a new one";
+        Err(ApiError::new(StatusCode::NOT_FOUND, code::UNKNOWN_SESSION, message))
+    }
+
+    /// Ends a session; gives back what it was.
+    pub async fn remove(&self, id: &str) -> Result<Session, ApiError> {
+        let mut held = self.hold(id).await?;
+        self.table().live.remove(id);
+        held.0.take().ok_or_else(ApiError::evicted)
+    }
+
+    /// Evicts the session that was not used for longest, of those nobody uses right now. `false`
+    /// when there is none.
+    pub fn evict_one(&self) -> bool {
+        let mut table = self.table();
+        let mut oldest: Vec<_> = table
+            .live
+            .iter()
+            .map(|(id, (shared, used))| (*used, id.clone(), shared.clone()))
+            .collect();
+        oldest.sort_unstable_by_key(|(used, ..)| *used);
+        for (_, id, shared) in oldest {
+            if let Ok(mut session) = shared.try_lock() {
+                tracing::info!(session = id, "evicted to make room");
+                // Dropping the sequence frees its part of the cache.
+                session.take();
+                table.live.remove(&id);
+                table.evicted.push_back(id);
+                if table.evicted.len() > REMEMBERED {
+                    table.evicted.pop_front();
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A new sequence, evicting whom it must.
+    pub async fn open_sequence(&self, model: &Model) -> Result<Sequence, ApiError> {
+        loop {
+            match model.open().await {
+                Err(EngineError::NoSequence { .. }) if self.evict_one() => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Reads tokens, evicting whom it must. The sequence's own session is held, so it stays.
+    pub async fn read(
+        &self,
+        sequence: &mut Sequence,
+        tokens: &[Token],
+    ) -> Result<Output, ApiError> {
+        loop {
+            match sequence.read(tokens, false).await {
+                Err(EngineError::Full { .. }) if self.evict_one() => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A real server on loopback, with a real model.
+#![allow(clippy::unwrap_used, clippy::panic, dead_code, missing_docs)]
+
+use std::{path::PathBuf, sync::OnceLock};
+
+use cloud::{Address, Opening, Remote, protocol::Prompt};
+use decode::{Message, Vocabulary};
+use engine::{Compute, LoadOptions, Model};
+use models::{Catalog, Environment, Home, catalog};
+use serve::cloud::{Config, LazyModel, app, run};
+use tokio::net::TcpListener;
+
+pub fn model_file(role: catalog::Default) -> PathBuf {
+    let catalog = Catalog::built_in().unwrap();
+    let home = Home::find(Environment::read()).unwrap();
+    home.require(catalog.default(role).unwrap()).unwrap()
+}
+
+pub fn small() -> LoadOptions {
+    LoadOptions::new(model_file(catalog::Default::Edge), 1024, 2)
+}
+
+pub fn large() -> LoadOptions {
+    LoadOptions { chunk: 32, ..LoadOptions::new(model_file(catalog::Default::Cloud), 1024, 2) }
+}
+
+/// One compute thread for everything in a test binary, as in the program.
+pub fn compute() -> Compute {
+    static COMPUTE: OnceLock<Compute> = OnceLock::new();
+    COMPUTE.get_or_init(|| Compute::start().unwrap()).clone()
+}
+
+pub async fn start(options: LoadOptions, config: Config) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let app = app(LazyModel::new(compute(), options), config);
+    tokio::spawn(run(listener, app, std::future::pending()));
+    address.parse().unwrap()
+}
+
+pub async fn edge() -> Model {
+    Model::load(&compute(), LoadOptions { sequences: 2, cells: 4096, ..small() }).await.unwrap()
+}
+
+pub fn messages(question: &str) -> Vec<Message> {
+    vec![Message::system("You are a helpful assistant."), Message::user(question)]
+}
+
+/// A client as the program makes it; without an edge, mode `large`.
+pub fn remote(address: &Address, edge: Option<&Model>, question: &str) -> Remote {
+    let vocabulary = edge.map(|m| m.vocabulary().fingerprint());
+    let prompt = Prompt::Messages(messages(question));
+    Remote::new(address.clone(), None, Opening { prompt, vocabulary }).unwrap()
+}
