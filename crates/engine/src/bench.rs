@@ -8,12 +8,10 @@ use crate::{
     error::EngineError,
     llama::{Context, Entry},
     model::LoadOptions,
-    vocabulary::GgufVocabulary,
 };
 
 /// A model and a context on the calling thread: no channel, no async, no trace.
 pub struct Bare {
-    vocabulary: GgufVocabulary,
     context: Context,
 }
 
@@ -21,14 +19,9 @@ impl Bare {
     /// Loads a model with one sequence.
     pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
         let (model, sizes) = (options.load()?, options.sizes());
-        let context = Context::new(model.clone(), sizes)
+        let context = Context::new(model, sizes)
             .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
-        Ok(Self { vocabulary: GgufVocabulary::new(model), context })
-    }
-
-    /// Its tokenizer.
-    pub fn vocabulary(&self) -> &GgufVocabulary {
-        &self.vocabulary
+        Ok(Self { context })
     }
 
     /// Decodes greedily behind a prompt, end-of-text or not, and returns the time of the `count`

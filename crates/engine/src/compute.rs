@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Run { model: usize, job: Job },
     Close { model: usize, sequence: usize },
     Unload { model: usize },
+    Work(Box<dyn FnOnce() + Send>),
 }
 
 /// A handle to the compute thread, which ends when the last handle is gone.
@@ -51,6 +52,15 @@ impl Compute {
         let (commands, inbox) = channel();
         thread::Builder::new().name("compute".into()).spawn(move || Worker::new(inbox).run())?;
         Ok(Self { commands })
+    }
+
+    /// Runs something else on the thread, between rounds. Whatever computes with llama.cpp belongs
+    /// there: a second OpenMP team in the process would slow both to a third.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.ask(|reply| Command::Work(Box::new(move || drop(reply.send(Ok(work())))))).await
     }
 
     /// Sends a command; one sent to a thread that has stopped is dropped, and so is its reply.
@@ -144,6 +154,7 @@ impl Worker {
                 }
             }
             Command::Unload { model } => drop(self.residents.remove(&model)),
+            Command::Work(work) => work(),
         }
     }
 

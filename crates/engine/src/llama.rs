@@ -58,6 +58,12 @@ fn start() {
     COMPLAINTS.take();
 }
 
+/// Which llama.cpp this is.
+pub fn version() -> String {
+    // SAFETY: a static string.
+    unsafe { CStr::from_ptr(sys::llama_version()) }.to_string_lossy().into_owned()
+}
+
 /// A model's weights and vocabulary.
 pub struct Model {
     model: NonNull<sys::llama_model>,

@@ -3,7 +3,7 @@
 
 mod gguf;
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::LazyLock};
 
 use decode::{Edge, Message, Token, Vocabulary, sampling::argmax};
 use engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence};
@@ -20,7 +20,8 @@ fn options() -> LoadOptions {
 }
 
 async fn load(options: LoadOptions) -> Result<Model, EngineError> {
-    Model::load(&Compute::start().unwrap(), options).await
+    static COMPUTE: LazyLock<Compute> = LazyLock::new(|| Compute::start().unwrap());
+    Model::load(&COMPUTE, options).await
 }
 
 fn prompt(model: &Model, question: &str) -> Vec<Token> {

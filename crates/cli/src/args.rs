@@ -1,0 +1,348 @@
+//! What users may write.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use cloud::Address;
+use decode::Threshold;
+use router::Kind;
+
+use crate::config::{AdapterArg, count};
+
+/// Two models write one text: a small one on this device almost all of it, a large one in the
+/// cloud the few words where the small one cannot be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "tandem", version = crate::commands::version::BUILD.as_str(), propagate_version = true)]
+pub struct Args {
+    /// Say more on stderr; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer one prompt
+    Run(RunArgs),
+    /// Talk, with history; Ctrl-C stops an answer, /help lists commands
+    Chat(ChatArgs),
+    /// Serve the large model to edges on other machines
+    Cloud(CloudArgs),
+    /// Fetch the default models with this machine's pip
+    Pull(PullArgs),
+    /// Measure this machine
+    Bench(BenchArgs),
+    /// Print a completion script for your shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// The small model alone
+    Small,
+    /// The small model, and the large one where the router asks it
+    Joint,
+    /// The large model alone
+    Large,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// The prompt; "-" reads it from stdin
+    pub prompt: String,
+
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// Print one JSON object instead of text: text, finish_reason, tokens, stats
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write one JSON line a token to this file
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ChatArgs {
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+}
+
+/// How a text is made: shared by `run`, `chat` and `bench joint`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct GenerateArgs {
+    /// Who writes
+    #[arg(long, value_enum, default_value_t = Mode::Joint)]
+    pub mode: Mode,
+
+    /// Ask the cloud where the router's trust is below this: 0 never, 1 always
+    #[arg(long, value_name = "0..1", default_value_t = default_threshold(), allow_negative_numbers = true)]
+    pub threshold: Threshold,
+
+    /// Who judges: top1, margin, entropy, random, random:SHARE, never or always
+    #[arg(long, value_name = "NAME", default_value_t = Kind::Top1)]
+    pub router: Kind,
+
+    /// Stop after this many tokens
+    #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// Stop where this text would appear; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+
+    /// The system message, given to both models
+    #[arg(long, value_name = "TEXT", default_value = "You are a helpful assistant.")]
+    pub system: String,
+
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// The default threshold: with the default pair and router, near one token in ten comes from the
+/// cloud.
+pub fn default_threshold() -> Threshold {
+    Threshold::new(0.35).unwrap_or(Threshold::NEVER)
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SamplingArgs {
+    /// 0 always takes the most likely token
+    #[arg(
+        long,
+        value_name = "T",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub temperature: f32,
+
+    /// Only the most likely tokens that together reach this probability
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 1.0,
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub top_p: f32,
+
+    /// Only the K most likely tokens; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0, help_heading = "Sampling")]
+    pub top_k: usize,
+
+    /// Only tokens at least this likely, relative to the most likely
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub min_p: f32,
+
+    /// Above 1, tokens of the last 64 are made less likely
+    #[arg(
+        long,
+        value_name = "R",
+        default_value_t = 1.0,
+        allow_negative_numbers = true,
+        help_heading = "Sampling"
+    )]
+    pub repetition_penalty: f32,
+
+    /// The same seed gives the same text; without one, each run draws its own
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct EdgeArgs {
+    /// The small model: a GGUF file, or a name `tandem pull --list` shows
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
+    pub edge_model: Option<String>,
+
+    /// A LoRA adapter for the small model, with a scale if not 1
+    #[arg(long, value_name = "FILE[:SCALE]", help_heading = "Models")]
+    pub edge_adapter: Vec<AdapterArg>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CloudModelArgs {
+    /// A cloud elsewhere (see `tandem cloud`); without it the large model runs in this process
+    #[arg(long, value_name = "URL", help_heading = "Models")]
+    pub cloud: Option<Address>,
+
+    /// The key that cloud wants
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "TANDEM_CLOUD_KEY",
+        hide_env_values = true,
+        help_heading = "Models"
+    )]
+    pub cloud_key: Option<String>,
+
+    /// The large model: a GGUF file, or a name `tandem pull --list` shows
+    #[arg(long, value_name = "MODEL", conflicts_with = "cloud", help_heading = "Models")]
+    pub cloud_model: Option<String>,
+
+    /// A LoRA adapter for the large model, with a scale if not 1
+    #[arg(long, value_name = "FILE[:SCALE]", conflicts_with = "cloud", help_heading = "Models")]
+    pub cloud_adapter: Vec<AdapterArg>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct MachineArgs {
+    /// Tokens a conversation may have, prompt and answer together
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = count, help_heading = "Machine")]
+    pub context: usize,
+
+    /// Threads that compute; one less than the cores if something else is busy
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Machine")]
+    pub threads: Option<usize>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CloudArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    pub listen: SocketAddr,
+
+    /// The key every edge must bring
+    #[arg(long, value_name = "KEY", env = "TANDEM_CLOUD_KEY", hide_env_values = true)]
+    pub key: Option<String>,
+
+    /// The large model: a GGUF file, or a name `tandem pull --list` shows
+    #[arg(long, visible_alias = "model", value_name = "MODEL")]
+    pub cloud_model: Option<String>,
+
+    /// A LoRA adapter for it, with a scale if not 1
+    #[arg(long, visible_alias = "adapter", value_name = "FILE[:SCALE]")]
+    pub cloud_adapter: Vec<AdapterArg>,
+
+    /// Sessions held at once; the least recently used leaves when one more comes
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub sessions: usize,
+
+    /// Tokens held by all sessions together: this much memory is taken, and the least recently
+    /// used session leaves when it is full
+    #[arg(long, value_name = "N", default_value = "16384", value_parser = count)]
+    pub cache_tokens: usize,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PullArgs {
+    /// Show what is here instead
+    #[arg(long)]
+    pub list: bool,
+
+    /// With --list: as JSON
+    #[arg(long, requires = "list")]
+    pub json: bool,
+
+    /// Another catalog than the built-in one: a TOML file of models, packages and hashes
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Decode speed of the bare engine, with the hidden state read, and in the whole loop
+    Edge(BenchEdgeArgs),
+    /// The cost of one ask against the length of the context
+    Ask(BenchAskArgs),
+    /// Characters a second in the three modes, on the same prompts
+    Joint(BenchJointArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchEdgeArgs {
+    /// Tokens decoded in each run
+    #[arg(long, value_name = "N", default_value = "128", value_parser = count)]
+    pub tokens: usize,
+
+    /// Runs of each kind, in turn; the median counts
+    #[arg(long, value_name = "N", default_value = "5", value_parser = count)]
+    pub runs: usize,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchAskArgs {
+    /// Context lengths to measure at
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "128,256,512,1024,2048,4096"
+    )]
+    pub lengths: Vec<usize>,
+
+    /// Asks at each length
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub asks: usize,
+
+    /// Tokens accepted from the edge between two asks
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub append: usize,
+
+    /// Forget the cloud's cache before every ask: what the original system pays
+    #[arg(long, conflicts_with = "cloud")]
+    pub no_reuse: bool,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    /// Threads that compute
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub threads: Option<usize>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchJointArgs {
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,173 @@
+//! `tandem chat`: a conversation in the terminal.
+
+use std::{io::IsTerminal, process::ExitCode};
+
+use clap::ValueEnum;
+use decode::{Message, Threshold};
+use models::{Environment, Home};
+use rustyline::{DefaultEditor, error::ReadlineError};
+
+use super::run::{Stop, follow};
+use crate::{
+    args::{ChatArgs, Mode},
+    config::Generate,
+    pair::Pair,
+    report,
+    show::Screen,
+};
+
+const HELP: &str = "/mode small|joint|large   who writes
+/threshold 0..1           ask the cloud where trust is below this
+/reset                    begin a new conversation
+/help                     this list
+/quit                     leave (Ctrl-D too); Ctrl-C stops an answer";
+
+/// What a line means.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Say(String),
+    Mode(Mode),
+    Threshold(Threshold),
+    Reset,
+    Help,
+    Quit,
+    Nothing,
+    Wrong(String),
+}
+
+impl Line {
+    fn parse(line: &str) -> Self {
+        let line = line.trim();
+        let Some(command) = line.strip_prefix('/') else {
+            return if line.is_empty() { Self::Nothing } else { Self::Say(line.into()) };
+        };
+        let (name, value) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        match (name, value.trim()) {
+            ("mode", value) => match Mode::from_str(value, false) {
+                Ok(mode) => Self::Mode(mode),
+                Err(_) => Self::Wrong(format!("{value:?} is no mode: small, joint or large")),
+            },
+            ("threshold", value) => match value.parse() {
+                Ok(threshold) => Self::Threshold(threshold),
+                Err(error) => Self::Wrong(format!("{error}")),
+            },
+            ("reset", "") => Self::Reset,
+            ("help", "") => Self::Help,
+            ("quit" | "exit", "") => Self::Quit,
+            _ => Self::Wrong(format!("/{command} is no command; /help lists them")),
+        }
+    }
+}
+
+struct Chat {
+    pair: Pair,
+    generate: Generate,
+    messages: Vec<Message>,
+    screen: Screen,
+}
+
+pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
+    let generate = Generate::new(&args.generate)?;
+    let mut pair = Pair::new(&args.generate)?;
+    pair.prepare(generate.mode).await?;
+    let messages = vec![Message::system(&generate.system)];
+    let mut chat = Chat { pair, generate, messages, screen: Screen::new() };
+    let mut editor = DefaultEditor::new()?;
+    let history = Home::find(Environment::read())?.file("history");
+    if history.exists() {
+        editor.load_history(&history)?;
+    }
+    // A script has no use for a prompt.
+    let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
+    loop {
+        // Reading blocks, and nothing else has to run meanwhile.
+        match tokio::task::block_in_place(|| editor.readline(prompt)) {
+            Ok(line) => {
+                editor.add_history_entry(&line)?;
+                if !chat.handle(Line::parse(&line)).await? {
+                    break;
+                }
+            }
+            // At the prompt, Ctrl-C clears the line.
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Err(error) = editor.save_history(&history) {
+        tracing::warn!(%error, "the history was not saved");
+    }
+    chat.pair.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Chat {
+    /// `false` when the user leaves.
+    async fn handle(&mut self, line: Line) -> anyhow::Result<bool> {
+        match line {
+            Line::Say(text) => self.answer(text).await?,
+            Line::Mode(mode) => match self.pair.prepare(mode).await {
+                Ok(()) => self.generate.mode = mode,
+                Err(error) => eprintln!("error: {error:#}"),
+            },
+            Line::Threshold(threshold) => self.generate.threshold = threshold,
+            Line::Reset => self.messages.truncate(1),
+            Line::Help => eprintln!("{HELP}"),
+            Line::Quit => return Ok(false),
+            Line::Nothing => {}
+            Line::Wrong(reason) => eprintln!("{reason}"),
+        }
+        Ok(true)
+    }
+
+    /// An answer that fails or is stopped stays in the conversation as far as it came.
+    async fn answer(&mut self, text: String) -> anyhow::Result<()> {
+        self.messages.push(Message::user(text));
+        let mut generation = match self.pair.begin(&self.generate, &self.messages).await {
+            Ok(generation) => generation,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                self.messages.pop();
+                return Ok(());
+            }
+        };
+        let end = follow(&mut generation, Some(&self.screen)).await;
+        if let Err(Stop::Output(error)) = end {
+            return Err(error.into());
+        }
+        self.screen.end()?;
+        if let Err(Stop::Failed(error)) = end {
+            eprintln!("error: {error:#}");
+        }
+        if let Some(warning) = report::warning(&generation) {
+            eprintln!("warning: {warning}");
+        }
+        eprintln!("{}", report::summary(&generation));
+        let answer = generation.transcript().text();
+        drop(generation);
+        self.messages.push(Message::assistant(answer));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn lines_and_commands() {
+        assert_eq!(Line::parse(" hi there "), Line::Say("hi there".into()));
+        assert_eq!(Line::parse("  "), Line::Nothing);
+        assert_eq!(Line::parse("/mode small"), Line::Mode(Mode::Small));
+        assert_eq!(Line::parse("/threshold 0.5"), Line::Threshold(Threshold::new(0.5).unwrap()));
+        assert_eq!(Line::parse("/reset"), Line::Reset);
+        assert_eq!(Line::parse("/quit"), Line::Quit);
+        for wrong in
+            ["/mode", "/mode tiny", "/threshold 2", "/threshold", "/frobnicate", "/reset now"]
+        {
+            assert!(matches!(Line::parse(wrong), Line::Wrong(_)), "{wrong}");
+        }
+    }
+}

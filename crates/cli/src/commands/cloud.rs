@@ -1,0 +1,55 @@
+//! `tandem cloud`: the large model for edges elsewhere.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use engine::{Compute, LoadOptions};
+use models::catalog;
+use serve::cloud::{Config, LazyModel, app, run};
+use tokio::net::TcpListener;
+
+use crate::{
+    args::CloudArgs,
+    config::{Store, adapters, threads},
+};
+
+pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
+    let store = Store::open(None)?;
+    let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
+    let address = listener.local_addr()?;
+    let options = LoadOptions {
+        adapters: adapters(&args.cloud_adapter),
+        cells: args.cache_tokens.max(args.machine.context),
+        sequences: args.sessions,
+        chunk: 32,
+        ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
+    };
+    let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
+    // A server has somebody to wait for it; an edge that asks should not wait for the disk.
+    model.get().await?;
+    if !address.ip().is_loopback() && args.key.is_none() {
+        eprintln!("warning: everybody who reaches {address} can use this cloud; set --key");
+    }
+    eprintln!("listening on http://{address}");
+    let config = Config { key: args.key, ..Config::default() };
+    run(listener, app(model, config), interrupted()).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ctrl-C, or a service manager's request to stop.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signals) => drop(signals.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}

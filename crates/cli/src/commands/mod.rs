@@ -1,0 +1,9 @@
+//! One file a command.
+
+pub mod bench;
+pub mod chat;
+pub mod cloud;
+pub mod completions;
+pub mod pull;
+pub mod run;
+pub mod version;

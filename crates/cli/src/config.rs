@@ -1,0 +1,176 @@
+//! What arguments mean.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+    thread,
+};
+
+use anyhow::Context;
+use decode::{Limits, Sampling, Threshold};
+use engine::{Adapter, LoadOptions};
+use models::{Catalog, Environment, Home, catalog};
+use router::Kind;
+use thiserror::Error;
+
+use crate::args::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, Mode, SamplingArgs};
+
+/// Tokens prefilled in one call: small enough that a cancelled prefill stops soon.
+const EDGE_CHUNK: usize = 64;
+const CLOUD_CHUNK: usize = 32;
+
+/// The user's mistake, not ours: exit code 2.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// A number of at least 1.
+pub fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".into()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("is not a whole number".into()),
+    }
+}
+
+/// `FILE[:SCALE]`.
+#[derive(Clone, Debug)]
+pub struct AdapterArg(Adapter);
+
+impl FromStr for AdapterArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let scaled =
+            text.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
+        let (path, scale): (&str, f32) = scaled.unwrap_or((text, 1.0));
+        if path.is_empty() || !scale.is_finite() {
+            return Err("write FILE or FILE:SCALE".into());
+        }
+        Ok(Self(Adapter { path: path.into(), scale }))
+    }
+}
+
+/// Where models are, and which there are.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub home: Home,
+    pub catalog: Catalog,
+}
+
+impl Store {
+    pub fn open(catalog: Option<&Path>) -> anyhow::Result<Self> {
+        let home = Home::find(Environment::read())?;
+        let catalog = match catalog {
+            None => Catalog::built_in()?,
+            Some(path) => {
+                let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+                Catalog::parse(&text)?
+            }
+        };
+        Ok(Self { home, catalog })
+    }
+
+    /// A path as given, a name of the catalog, or the default. The file is not opened here.
+    pub fn resolve(&self, given: Option<&str>, role: catalog::Default) -> anyhow::Result<PathBuf> {
+        let entry = match given {
+            Some(name) => match self.catalog.find(name) {
+                Some(entry) => entry,
+                None => return Ok(name.into()),
+            },
+            None => self.catalog.default(role).context("the catalog names no default model")?,
+        };
+        Ok(self.home.require(entry)?)
+    }
+}
+
+/// How the edge is loaded.
+pub fn edge_options(
+    store: &Store,
+    args: &EdgeArgs,
+    machine: &MachineArgs,
+) -> anyhow::Result<LoadOptions> {
+    let path = store.resolve(args.edge_model.as_deref(), catalog::Default::Edge)?;
+    let options = LoadOptions::new(path, machine.context, threads(machine.threads));
+    Ok(LoadOptions { adapters: adapters(&args.edge_adapter), chunk: EDGE_CHUNK, ..options })
+}
+
+/// How the embedded cloud is loaded, for one conversation at a time.
+pub fn cloud_options(
+    store: &Store,
+    args: &CloudModelArgs,
+    machine: &MachineArgs,
+) -> anyhow::Result<LoadOptions> {
+    let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
+    let options = LoadOptions::new(path, machine.context, threads(machine.threads));
+    Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
+}
+
+pub fn adapters(given: &[AdapterArg]) -> Vec<Adapter> {
+    given.iter().map(|a| a.0.clone()).collect()
+}
+
+/// As given, or all cores.
+pub fn threads(given: Option<usize>) -> usize {
+    given.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// How a text is made, checked.
+#[derive(Clone, Debug)]
+pub struct Generate {
+    pub mode: Mode,
+    pub threshold: Threshold,
+    pub router: Kind,
+    pub sampling: Sampling,
+    pub limits: Limits,
+    pub system: String,
+}
+
+impl Generate {
+    pub fn new(args: &GenerateArgs) -> Result<Self, UsageError> {
+        Ok(Self {
+            mode: args.mode,
+            threshold: args.threshold,
+            router: args.router,
+            sampling: sampling(&args.sampling)?,
+            limits: Limits { max_tokens: args.max_tokens, stops: args.stop.clone() },
+            system: args.system.clone(),
+        })
+    }
+}
+
+fn sampling(args: &SamplingArgs) -> Result<Sampling, UsageError> {
+    let sampling = Sampling {
+        temperature: args.temperature,
+        top_p: args.top_p,
+        top_k: args.top_k,
+        min_p: args.min_p,
+        repetition_penalty: args.repetition_penalty,
+        seed: args.seed.unwrap_or_else(random_seed),
+    };
+    sampling.validate().map_err(|e| UsageError(format!("--{e}")))
+}
+
+/// Small enough to be typed again.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one("seed") >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn adapters_with_and_without_a_scale() {
+        let parse = |text: &str| text.parse::<AdapterArg>().map(|a| (a.0.path, a.0.scale));
+        assert_eq!(parse("a.gguf").unwrap(), ("a.gguf".into(), 1.0));
+        assert_eq!(parse("a.gguf:0.5").unwrap(), ("a.gguf".into(), 0.5));
+        assert_eq!(parse("c:/x.gguf").unwrap(), ("c:/x.gguf".into(), 1.0));
+        assert!(parse(":2").is_err());
+        assert!(parse("a:inf").is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! One text, in any mode.
+
+use cloud::Remote;
+use decode::{CloudError, Exchange, Relay, Router, Session, SessionError, Span, Transcript};
+use engine::Sequence;
+
+/// A text that is being made.
+pub enum Generation<'a> {
+    /// Modes `small` and `joint`.
+    Edge(Session<&'a mut Sequence, Box<dyn Router>, &'a mut Remote>),
+    /// Mode `large`.
+    Large(Relay<&'a mut Remote>),
+}
+
+impl Generation<'_> {
+    /// Advances by one span; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
+        match self {
+            Self::Edge(session) => session.next().await,
+            Self::Large(relay) => relay.next().await,
+        }
+    }
+
+    /// Ends it here.
+    pub fn cancel(&mut self) -> Span {
+        match self {
+            Self::Edge(session) => session.cancel(),
+            Self::Large(relay) => relay.cancel(),
+        }
+    }
+
+    /// What happened so far.
+    pub fn transcript(&self) -> &Transcript {
+        match self {
+            Self::Edge(session) => session.transcript(),
+            Self::Large(relay) => relay.transcript(),
+        }
+    }
+
+    /// Why the edge finished alone, if it did.
+    pub fn cloud_error(&self) -> Option<&CloudError> {
+        match self {
+            Self::Edge(session) => session.cloud_error(),
+            Self::Large(_) => None,
+        }
+    }
+
+    /// What travelled to the cloud, if anything did.
+    pub fn exchange(&self) -> Option<Exchange> {
+        match self {
+            Self::Edge(session) => session.exchange(),
+            Self::Large(_) => Some(Exchange::Ids),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The `tandem` program: arguments become a validated configuration, which builds the objects that
+//! do the work.
+//!
+//! - [`args`]: what users may write; [`config`]: what it means
+//! - [`pair`]: the two models, each loaded when it is first needed
+//! - [`generation`]: one text in any mode; [`show`]: how it looks while it is made
+//! - [`report`]: the figures, for people and as JSON
+//! - [`commands`]: one file a command
+
+mod args;
+mod commands;
+mod config;
+mod generation;
+mod pair;
+mod report;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{Args, Command};
+use config::UsageError;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    start_log(args.verbose);
+    match run(args.command) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", describe(&error));
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => block_on(commands::run::run(args)),
+        Command::Chat(args) => block_on(commands::chat::chat(args)),
+        Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
+        Command::Pull(args) => commands::pull::pull(&args),
+        Command::Bench(args) => block_on(commands::bench::bench(args)),
+        Command::Completions { shell } => {
+            commands::completions::completions(shell);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    // The models have a thread of their own; what is left to do is little.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build()?.block_on(future)
+}
+
+/// The whole chain of causes, each said once.
+fn describe(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = vec![];
+    for cause in error.chain().map(ToString::to_string) {
+        if !parts.iter().any(|said| said.contains(&cause)) {
+            parts.push(cause);
+        }
+    }
+    parts.join(": ")
+}
+
+/// Whoever read our output has gone: `tandem run … | head` is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn start_log(verbose: u8) {
+    let default = match verbose {
+        0 => "error",
+        1 => "info,llama=error",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

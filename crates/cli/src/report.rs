@@ -1,0 +1,98 @@
+//! The figures of a generation, for people and as JSON.
+
+use decode::{Accepted, Exchange, FinishReason, Score, Source, Stats};
+use serde::Serialize;
+
+use crate::{args::Mode, config::Generate, generation::Generation};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    text: String,
+    finish_reason: FinishReason,
+    tokens: Vec<Token<'a>>,
+    stats: Stats,
+    mode: &'static str,
+    router: Option<String>,
+    threshold: Option<f32>,
+    seed: u64,
+    exchange: Option<Exchange>,
+    cloud_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    text: &'a str,
+    source: Source,
+    score: Option<Score>,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(generate: &Generate, generation: &'a Generation<'_>, error: Option<String>) -> Self {
+        let transcript = generation.transcript();
+        let token = |t: &'a Accepted| Token { text: &t.text, source: t.source, score: t.score };
+        let joint = generate.mode == Mode::Joint;
+        Self {
+            text: transcript.text(),
+            finish_reason: transcript.finish_reason().unwrap_or(FinishReason::Error),
+            tokens: transcript.shown().iter().map(token).collect(),
+            stats: transcript.stats(),
+            mode: match generate.mode {
+                Mode::Small => "small",
+                Mode::Joint => "joint",
+                Mode::Large => "large",
+            },
+            router: joint.then(|| generate.router.to_string()),
+            threshold: joint.then(|| generate.threshold.value()),
+            seed: generate.sampling.seed,
+            exchange: generation.exchange(),
+            cloud_error: generation.cloud_error().map(ToString::to_string).or(error),
+        }
+    }
+}
+
+/// The last line on stderr.
+pub fn summary(generation: &Generation<'_>) -> String {
+    let stats = generation.transcript().stats();
+    let ms = |d: std::time::Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
+    let mut facts = vec![
+        format!("{} tokens", stats.tokens),
+        format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
+    ];
+    if stats.fallback_tokens > 0 {
+        facts.push(format!("{} fallbacks: the cloud was lost", stats.fallback_tokens));
+    }
+    match generation.transcript().finish_reason() {
+        Some(FinishReason::Length) => facts.push("cut at the limit".into()),
+        Some(FinishReason::Cancelled) => facts.push("cancelled".into()),
+        _ => {}
+    }
+    facts.push(format!("first token after {}", ms(stats.time_to_first_token)));
+    let between = stats.mean_time_between_tokens.as_secs_f64() * 1000.0;
+    facts.push(format!("then one every {between:.1} ms"));
+    facts.push(format!("{:.1} tokens/s", stats.tokens_per_second));
+    let t = stats.times;
+    let split = [
+        ("edge prefill", t.edge_prefill),
+        ("edge decode", t.edge_decode),
+        ("router", t.router),
+        ("cloud load", t.cloud_load),
+        ("cloud queue", t.cloud_queue),
+        ("cloud prefill", t.cloud_prefill),
+        ("cloud decode", t.cloud_decode),
+        ("network", t.network),
+    ];
+    // What this mode does not have is not worth a word.
+    let split: Vec<_> = split
+        .iter()
+        .filter(|(name, time)| !name.starts_with("cloud ") || !time.is_zero())
+        .map(|(name, time)| format!("{name} {}", ms(*time)))
+        .collect();
+    format!("[{} | {}]", facts.join(", "), split.join(", "))
+}
+
+/// What to tell the user besides, if the cloud was lost.
+pub fn warning(generation: &Generation<'_>) -> Option<String> {
+    let error = generation.cloud_error()?;
+    Some(format!("the cloud was lost and the edge finished alone: {error}"))
+}
