@@ -8,7 +8,7 @@
 //! - [`conversation`]: what both models are given to begin with
 //! - [`step`]: what the edge returns for one position
 //! - [`decision`]: score, threshold, keep or ask
-//! - [`sampling`]: from logits to a token
+//! - [`sampling`]: from logits to a token; `logits`: sums over a whole vocabulary
 //! - [`boundary`]: words, where the two vocabularies differ
 //! - [`transcript`]: what was accepted; [`text`] and [`stop`] decide what of it can be shown
 //! - [`trace`] and [`stats`]: what is told about it
@@ -24,6 +24,7 @@ pub mod decision;
 pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
+mod logits;
 pub mod relay;
 pub mod router;
 pub mod sampling;

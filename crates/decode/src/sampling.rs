@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::Token;
+use crate::{Token, logits};
 
 /// How many of the latest tokens the repetition penalty looks at.
 const PENALTY_WINDOW: usize = 64;
@@ -64,6 +64,11 @@ pub enum SamplingError {
 }
 
 impl Sampling {
+    /// Whether the token with the highest raw logit is always taken.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 && self.repetition_penalty == 1.0
+    }
+
     /// Refuses parameters outside their range.
     pub fn validate(self) -> Result<Self, SamplingError> {
         let check = |ok: bool, name, range, given| {
@@ -171,23 +176,19 @@ fn keep_nucleus(candidates: &mut Vec<(Token, f32)>, mass: f32) {
 
 /// The token with the highest logit, the lowest id among equals; `None` when none is a number.
 pub fn argmax(logits: &[f32]) -> Option<Token> {
-    let mut best = None;
-    let mut highest = f32::NEG_INFINITY;
-    for (id, &logit) in (0u32..).zip(logits) {
-        if logit > highest {
-            highest = logit;
-            best = Some(Token(id));
-        }
+    let highest = logits::highest(logits);
+    if highest == f32::NEG_INFINITY {
+        return None;
     }
-    best
+    let first = logits.iter().position(|&logit| logit == highest)?;
+    u32::try_from(first).ok().map(Token)
 }
 
 /// A token's log-probability under raw logits.
 pub fn logprob(logits: &[f32], token: Token) -> f32 {
     let Some(&logit) = logits.get(token.index()) else { return f32::NEG_INFINITY };
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let z: f32 = logits.iter().map(|l| (l - max).exp()).sum();
-    logit - max - z.ln()
+    let max = logits::highest(logits);
+    logit - max - logits::exponential_sums(logits, max).0.ln()
 }
 
 /// A number in 0..1 that depends on the seed and the position alone.

@@ -225,7 +225,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn keep(&self, step: &Step) -> Result<Draft, SessionError> {
         let history = self.transcript.tokens();
-        let token = self.sampling.choose(&step.logits, history, history.len())?;
+        let token = if self.sampling.is_greedy() {
+            step.proposed
+        } else {
+            self.sampling.choose(&step.logits, history, history.len())?
+        };
         let tokens = if self.vocabulary.is_end(token) { vec![] } else { vec![token] };
         Ok(Draft { tokens, source: Source::Edge, eligible: self.eligible(step), usage: None })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Token;
+use crate::{Token, logits};
 
 /// The edge's view of the next position, after it has read every accepted token.
 #[derive(Clone, Debug)]
@@ -44,28 +44,11 @@ pub struct Shape {
 impl Step {
     /// Probabilities are taken from the raw logits, before temperature and penalties.
     pub fn shape(&self) -> Shape {
-        let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
-        for &logit in &self.logits {
-            if logit > second {
-                if logit > first {
-                    second = first;
-                    first = logit;
-                } else {
-                    second = logit;
-                }
-            }
-        }
-        // With d = logit − max: Z = Σ e^d, and the entropy is ln Z − Σ d·e^d / Z.
-        let (mut z, mut weighted) = (0.0f32, 0.0f32);
-        for &logit in &self.logits {
-            let d = logit - first;
-            // Beyond this a token adds less than the last bit of Z.
-            if d > -18.0 {
-                let e = d.exp();
-                z += e;
-                weighted += d * e;
-            }
-        }
+        let first = logits::highest(&self.logits);
+        let shared = self.logits.iter().filter(|&&logit| logit == first).count() > 1;
+        let second = if shared { first } else { logits::highest_below(&self.logits, first) };
+        let (z, weighted) = logits::exponential_sums(&self.logits, first);
+        // With d = logit − max: the entropy is ln Σ e^d − Σ d·e^d / Σ e^d.
         Shape {
             top1: 1.0 / z,
             top2: (second - first).exp() / z,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use decode::{Edge, EdgeError, Step, Token, Vocabulary, common_prefix, sampling};
+use decode::{
+    Edge, EdgeError, SamplingError, Step, Token, Vocabulary, common_prefix, sampling::argmax,
+};
 
 use crate::{
     compute::Command,
@@ -104,7 +106,7 @@ impl Edge for Sequence {
         let output = self.read(unread, true).await.map_err(EdgeError::new)?;
         Ok(Step {
             position: output.position,
-            proposed: sampling::argmax(&output.logits).unwrap_or(Token(0)),
+            proposed: argmax(&output.logits).ok_or(EdgeError::new(SamplingError::NotANumber))?,
             logits: output.logits,
             hidden: output.hidden,
             reading: output.reading,
