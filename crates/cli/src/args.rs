@@ -118,7 +118,7 @@ pub struct GenerateArgs {
 /// The default threshold: with the default pair and router, near one token in ten comes from the
 /// cloud.
 pub fn default_threshold() -> Threshold {
-    Threshold::new(0.35).unwrap_or(Threshold::NEVER)
+    Threshold::new(0.2).unwrap_or(Threshold::NEVER)
 }
 
 #[derive(Clone, Debug, ClapArgs)]

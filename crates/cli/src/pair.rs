@@ -105,6 +105,14 @@ impl Pair {
         }
     }
 
+    /// Forgets every conversation, on both sides.
+    pub async fn forget(&mut self) {
+        self.close().await;
+        if let Some(edge) = &mut self.edge {
+            edge.truncate(0);
+        }
+    }
+
     /// Says goodbye to the cloud.
     pub async fn close(&mut self) {
         if let Some(remote) = &mut self.remote {

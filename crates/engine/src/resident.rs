@@ -77,68 +77,87 @@ impl Resident {
         Ok(())
     }
 
-    /// One chunk of prefill, then one token for every sequence that is down to its last. Returns
-    /// how many sequences got an answer.
+    /// One chunk of tokens, then the last token of every sequence whose hidden state is wanted.
+    /// Returns how many sequences got an answer.
     pub fn round(&mut self) -> usize {
         self.jobs.retain(|job| !job.is_abandoned());
-        self.prefill();
-        self.score() + self.step()
+        self.read_chunk() + self.score() + self.read_hidden()
     }
 
-    /// Reads a chunk of tokens whose logits nobody wants, of as many sequences as it holds.
-    fn prefill(&mut self) {
+    /// Reads a chunk, of as many sequences as it holds. With hidden states switched on every token
+    /// would give an output, so the last token of those who want one is left for its own call.
+    fn read_chunk(&mut self) -> usize {
         let mut entries = vec![];
-        let mut takes = vec![0; self.jobs.len()];
-        for (job, take) in self.jobs.iter().zip(&mut takes) {
-            if matches!(job.want, Want::Step { .. }) {
-                *take = (job.left() - 1).min(self.chunk - entries.len());
-                entries.extend(self.entries(job, *take, false));
+        let mut shares = vec![];
+        for job in &self.jobs {
+            let readable = match job.want {
+                Want::Step { hidden, .. } => job.left() - usize::from(hidden),
+                Want::Score { .. } => 0,
+            };
+            let take = readable.min(self.chunk.saturating_sub(entries.len()));
+            entries.extend(self.entries(job, take, false));
+            let finishes = take > 0 && take == job.left();
+            if let Some(last) = entries.last_mut().filter(|_| finishes) {
+                last.output = true;
             }
+            let output = finishes.then(|| entries.len() - 1);
+            shares.push(Share { take, output });
         }
-        if entries.is_empty() {
-            return;
-        }
-        let started = Instant::now();
-        let result = self.context.decode(&entries, false);
-        let took = started.elapsed();
+        let answered = self.read(&entries, false, shares);
         // The next round begins with another sequence.
-        let mut taken = takes.into_iter();
-        self.settle(result, |job| {
-            let take = taken.next().unwrap_or(0);
-            if take > 0 {
-                job.prefill += took;
-            }
-            take
-        });
         let turn = usize::from(self.jobs.len() > 1);
         self.jobs.rotate_left(turn);
+        answered
     }
 
-    /// Reads the last token of every step that is down to it, in one call, and answers.
-    fn step(&mut self) -> usize {
-        let wants_hidden = |job: &Job| matches!(job.want, Want::Step { hidden: true, .. });
-        let is_ready = |job: &Job| matches!(job.want, Want::Step { .. }) && job.left() == 1;
-        let (ready, rest) = mem::take(&mut self.jobs).into_iter().partition(is_ready);
-        self.jobs = ready;
-        let entries: Vec<_> = self.jobs.iter().flat_map(|job| self.entries(job, 1, true)).collect();
+    /// Reads the last token of every sequence that wants its hidden state, in one call.
+    fn read_hidden(&mut self) -> usize {
+        let mut entries = vec![];
+        let mut shares = vec![];
+        for job in &self.jobs {
+            let ready = matches!(job.want, Want::Step { hidden: true, .. }) && job.left() == 1;
+            let take = usize::from(ready && entries.len() < self.context.sizes().batch);
+            entries.extend(self.entries(job, take, true));
+            let output = (take > 0).then(|| entries.len() - 1);
+            shares.push(Share { take, output });
+        }
+        self.read(&entries, true, shares)
+    }
+
+    /// Passes a batch to the model, books what each job got of it and answers those that are done.
+    fn read(&mut self, entries: &[Entry], hidden: bool, shares: Vec<Share>) -> usize {
         if entries.is_empty() {
-            self.jobs = rest;
             return 0;
         }
-        let hidden = self.jobs.iter().any(wants_hidden);
         let started = Instant::now();
-        let result = self.context.decode(&entries, hidden);
+        let result = self.context.decode(entries, hidden);
         let took = started.elapsed();
-        self.settle(result, |job| {
-            job.decode += took;
-            1
-        });
-        let answered = mem::replace(&mut self.jobs, rest);
-        let count = answered.len();
-        for (i, job) in answered.into_iter().enumerate() {
-            self.answer_step(i, job);
+        let mut answered = 0;
+        for (mut job, share) in mem::take(&mut self.jobs).into_iter().zip(shares) {
+            if share.take == 0 {
+                self.jobs.push(job);
+                continue;
+            }
+            if let Err(error) = &result {
+                self.fail(job, error);
+                continue;
+            }
+            job.done += share.take;
+            self.lengths[job.sequence] = Some(job.keep + job.done);
+            if share.take == 1 && share.output.is_some() {
+                job.decode += took;
+            } else {
+                job.prefill += took;
+            }
+            match share.output {
+                Some(output) => {
+                    self.answer_step(output, job);
+                    answered += 1;
+                }
+                None => self.jobs.push(job),
+            }
         }
-        count
+        answered
     }
 
     fn answer_step(&self, i: usize, job: Job) {
@@ -164,31 +183,26 @@ impl Resident {
         let Some(at) = self.jobs.iter().position(|j| matches!(j.want, Want::Score { .. })) else {
             return 0;
         };
-        let rest = {
-            let job = self.jobs.swap_remove(at);
-            mem::replace(&mut self.jobs, vec![job])
-        };
+        let mut job = self.jobs.swap_remove(at);
         // The last token is only judged, never read.
-        let take = self.jobs[0].left().saturating_sub(1).min(self.chunk);
-        let entries: Vec<_> = self.entries(&self.jobs[0], take, true).collect();
-        let started = Instant::now();
-        let result = if entries.is_empty() { Ok(()) } else { self.context.decode(&entries, false) };
-        let took = started.elapsed();
-        let first = self.jobs[0].done;
-        self.settle(result, |job| {
-            job.prefill += took;
-            take
-        });
-        let Some(mut job) = self.jobs.pop() else {
-            self.jobs = rest;
-            return 0;
-        };
-        self.jobs = rest;
-        if let Want::Score { scored, .. } = &mut job.want {
-            let given = &job.tokens[first + 1..first + 1 + take];
-            scored.extend(given.iter().enumerate().filter_map(|(i, &token)| {
-                self.context.logits(i).map(|logits| judge(logits, token))
-            }));
+        let take = job.left().saturating_sub(1).min(self.chunk);
+        if take > 0 {
+            let entries: Vec<_> = self.entries(&job, take, true).collect();
+            let started = Instant::now();
+            if let Err(error) = self.context.decode(&entries, false) {
+                self.fail(job, &error);
+                return 0;
+            }
+            job.prefill += started.elapsed();
+            let given = &job.tokens[job.done + 1..=job.done + take];
+            if let Want::Score { scored, .. } = &mut job.want {
+                let judged = given.iter().enumerate().filter_map(|(i, &token)| {
+                    self.context.logits(i).map(|logits| judge(logits, token))
+                });
+                scored.extend(judged);
+            }
+            job.done += take;
+            self.lengths[job.sequence] = Some(job.keep + job.done);
         }
         if job.left() > 1 {
             self.jobs.push(job);
@@ -213,27 +227,6 @@ impl Resident {
         })
     }
 
-    /// Books what a call read, or fails every job that took part in it.
-    fn settle(&mut self, result: Result<(), DecodeError>, mut took: impl FnMut(&mut Job) -> usize) {
-        let mut failed = vec![];
-        let jobs = mem::take(&mut self.jobs);
-        for mut job in jobs {
-            let take = took(&mut job);
-            if take > 0 && result.is_err() {
-                failed.push(job);
-                continue;
-            }
-            job.done += take;
-            self.lengths[job.sequence] = Some(job.keep + job.done);
-            self.jobs.push(job);
-        }
-        if let Err(error) = result {
-            for job in failed {
-                self.fail(job, &error);
-            }
-        }
-    }
-
     fn fail(&mut self, job: Job, error: &DecodeError) {
         // What a failed call left behind is unknown: the sequence starts again.
         let _forgotten = self.context.truncate(job.sequence, 0);
@@ -255,6 +248,13 @@ impl Resident {
         let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
         Reading { tokens, prefill: job.prefill, decode: job.decode }
     }
+}
+
+/// A job's part of a batch.
+struct Share {
+    take: usize,
+    /// The entry that gives the job's answer.
+    output: Option<usize>,
 }
 
 /// How likely a token was, and what would have been chosen.

@@ -38,15 +38,16 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     let mut pair = Pair::new(&args.generate)?;
     // Loading the models is not what is measured.
     answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
-    let mut all = vec![];
-    for (mode, name) in [(Mode::Small, "small"), (Mode::Joint, "joint"), (Mode::Large, "large")] {
-        let generate = Generate { mode, ..generate.clone() };
-        let mut stats = vec![];
-        for question in QUESTIONS {
+    // The modes take turns, so that a moment in which the machine is slow is shared by all.
+    let modes = [(Mode::Small, "small"), (Mode::Joint, "joint"), (Mode::Large, "large")];
+    let mut stats = modes.map(|_| vec![]);
+    for question in QUESTIONS {
+        for ((mode, _), stats) in modes.iter().zip(&mut stats) {
+            let generate = Generate { mode: *mode, ..generate.clone() };
             stats.push(answer(&mut pair, &generate, question).await?);
         }
-        all.push(figures(name, &stats));
     }
+    let all: Vec<_> = modes.iter().zip(&stats).map(|((_, name), s)| figures(name, s)).collect();
     pair.close().await;
     let rate = |name| all.iter().find(|f| f.mode == name).map(|f| f.characters_per_second);
     let ratio = rate("joint").zip(rate("large")).map(|(joint, large)| joint / large);
@@ -81,6 +82,8 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
 
 async fn answer(pair: &mut Pair, generate: &Generate, question: &str) -> anyhow::Result<Stats> {
     let messages = [Message::system(&generate.system), Message::user(question)];
+    // Every mode pays for reading the prompt.
+    pair.forget().await;
     let mut generation = pair.begin(generate, &messages).await?;
     while generation.next().await?.is_some() {}
     if let Some(error) = generation.cloud_error() {
