@@ -53,7 +53,7 @@ fn exp(x: f32) -> f32 {
     let f = power - (rounded - ROUND);
     // 2^f for f in −0.5..=0.5, by the series of e^(f·ln 2).
     let fraction = 1.0
-        + f * (0.693_147_2
+        + f * (std::f32::consts::LN_2
             + f * (0.240_226_5 + f * (0.055_504_11 + f * (0.009_618_13 + f * 0.001_333_36))));
     let exponent = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1f32.to_bits()));
     exponent * fraction

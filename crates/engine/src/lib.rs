@@ -5,7 +5,7 @@
 //! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
 //!   and its way to write a conversation
 //! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
-//! - [`bench`]: the engine as bare as it gets, to measure the rest against
+//! - [`mod@bench`]: the engine as bare as it gets, to measure the rest against
 //! - `llama`: the only `unsafe`
 //!
 //! Nothing here knows routing or HTTP.

