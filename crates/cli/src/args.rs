@@ -60,19 +60,28 @@ pub struct RunArgs {
     #[command(flatten)]
     pub generate: GenerateArgs,
 
-    /// Print one JSON object instead of text: text, finish_reason, tokens, stats
-    #[arg(long)]
-    pub json: bool,
-
-    /// Write one JSON line a token to this file
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct ChatArgs {
     #[command(flatten)]
     pub generate: GenerateArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct OutputArgs {
+    /// Print one JSON object an answer instead of text: text, finish_reason, tokens, stats
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write one JSON line a token to this file
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// How a text is made: shared by `run`, `chat` and `bench joint`.

@@ -1,7 +1,9 @@
 //! One text, in any mode.
 
 use cloud::Remote;
-use decode::{CloudError, Exchange, Relay, Router, Session, SessionError, Span, Transcript};
+use decode::{
+    CloudError, Exchange, FinishReason, Relay, Router, Session, SessionError, Span, Transcript,
+};
 use engine::Sequence;
 
 /// A text that is being made.
@@ -21,11 +23,11 @@ impl Generation<'_> {
         }
     }
 
-    /// Ends it here.
-    pub fn cancel(&mut self) -> Span {
+    /// Ends it here; what was held back can be shown now.
+    pub fn end(&mut self, reason: FinishReason) -> Span {
         match self {
-            Self::Edge(session) => session.cancel(),
-            Self::Large(relay) => relay.cancel(),
+            Self::Edge(session) => session.end(reason),
+            Self::Large(relay) => relay.end(reason),
         }
     }
 

@@ -3,10 +3,11 @@
 //!
 //! - [`args`]: what users may write; [`config`]: what it means
 //! - [`pair`]: the two models, each loaded when it is first needed
-//! - [`generation`]: one text in any mode; [`show`]: how it looks while it is made
-//! - [`report`]: the figures, for people and as JSON
+//! - [`generation`]: one text in any mode; [`answer`]: told from its first token to its last line
+//! - [`show`]: how it looks; [`report`]: its figures, for people and as JSON
 //! - [`commands`]: one file a command
 
+mod answer;
 mod args;
 mod commands;
 mod config;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", describe(&error));
+            show::say(&format!("error: {}", describe(&error)));
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }
     }
@@ -43,10 +44,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
-        Command::Completions { shell } => {
-            commands::completions::completions(shell);
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => commands::completions::completions(shell),
     }
 }
 

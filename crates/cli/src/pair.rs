@@ -60,8 +60,10 @@ impl Pair {
             let (address, key) = match &self.place {
                 CloudPlace::Elsewhere { address, key } => (address.clone(), key.clone()),
                 CloudPlace::Here { options } => {
-                    let key = key();
-                    let address = embed(&self.compute, taken(options)?, key.clone(), true).await?;
+                    let (options, key) = (taken(options)?, key());
+                    // It is loaded later; a file that is no model should not wait till then.
+                    options.check()?;
+                    let address = embed(&self.compute, options, key.clone(), true).await?;
                     (address, Some(key))
                 }
             };

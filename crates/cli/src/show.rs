@@ -11,6 +11,11 @@ const CLOUD: &str = "\x1b[36m";
 const FALLBACK: &str = "\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
+/// Says something on stderr, if anybody listens.
+pub fn say(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
 /// Writes spans to stdout: words of the cloud in colour, fallbacks in another, on a terminal.
 pub struct Screen {
     terminal: bool,

@@ -16,7 +16,10 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How often a session is brought back in step before an ask fails.
-const TRIES: usize = 3;
+const TRIES: usize = 4;
+
+/// How long to leave a cloud alone whose sessions are all at work.
+const BUSY: Duration = Duration::from_millis(400);
 
 /// What a cloud is told at the beginning.
 #[derive(Clone, Debug)]
@@ -83,10 +86,11 @@ impl Remote {
         let open = Open {
             prompt: self.opening.prompt.clone(),
             vocabulary: self.opening.vocabulary.clone(),
-            from: self.from.take(),
+            from: self.from.clone(),
         };
         let opened: protocol::Opened =
             self.http.post("/v1/sessions", &open).await.map_err(Trouble::into_error)?;
+        self.from = None;
         let exchange = opened.exchange;
         tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
         let held = Held::default();
@@ -96,10 +100,22 @@ impl Remote {
         Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
     }
 
+    /// Opens a session that was lost. What travels must be what travelled before: ids of another
+    /// vocabulary would pass for ours.
+    async fn reopen_session(&mut self, ask: &Ask<'_>) -> Result<(), CloudError> {
+        let opened = self.open_session().await?;
+        let words = ask.want == decode::Want::Word;
+        if words == (opened.exchange == Exchange::Text) {
+            return Ok(());
+        }
+        let message = "it came back with another vocabulary".into();
+        Err(CloudError::Refused { status: 409, message })
+    }
+
     /// One try; `Ok(None)` when the session had to be brought back in step first.
     async fn try_next(&mut self, ask: &Ask<'_>) -> Result<Option<Answer>, CloudError> {
         let Some(session) = &mut self.session else {
-            self.open_session().await?;
+            self.reopen_session(ask).await?;
             return Ok(None);
         };
         let started = Instant::now();
@@ -113,6 +129,10 @@ impl Remote {
                     // again.
                     tracing::warn!("the cloud lost step and is brought back");
                     session.held = Held::default();
+                    Ok(None)
+                }
+                Some(code::BUSY) => {
+                    tokio::time::sleep(BUSY).await;
                     Ok(None)
                 }
                 Some(code::EVICTED | code::UNKNOWN_SESSION) => {
@@ -149,15 +169,17 @@ impl Session {
     fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
         let cost = answer.cost;
         let times = Times {
-            cloud_queue: duration(cost.queued_ms),
-            cloud_prefill: duration(cost.prefill_ms),
-            cloud_decode: duration(cost.decode_ms),
+            // The other side's clock may say anything; it cannot have taken longer than we waited.
+            cloud_queue: duration(cost.queued_ms).min(took),
+            cloud_prefill: duration(cost.prefill_ms).min(took),
+            cloud_decode: duration(cost.decode_ms).min(took),
             ..Times::default()
         };
         let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
         let protocol::Cost { prefilled, cached, decoded, .. } = cost;
         let answer = Answer {
             end: answer.finish_reason == Some(protocol::Finish::Stop),
+            full: answer.finish_reason == Some(protocol::Finish::Length),
             tokens: answer.tokens,
             usage: Usage { prefilled, cached, decoded },
             times: Times { network: took.saturating_sub(at_cloud), ..times },

@@ -1,10 +1,11 @@
 //! Where one word ends and the next begins, for models that do not share a vocabulary.
 //!
 //! Two tokenizers agree on a cut only where neither's pre-tokenizer would have joined what is on
-//! its two sides. The rules here are those of the byte-level BPE families (GPT-2 and its digit
-//! splitting kin; GPT-4, Llama 3 and Qwen, which glue one leading mark to a word and trailing
-//! newlines to punctuation): a cut is a [`boundary`] only if all of them make it. Inside a run of
-//! Chinese or Japanese none of them does, so there every character counts as a word.
+//! its two sides. The rules here follow the byte-level BPE families: GPT-2's, and Qwen's, which
+//! glues one leading mark to a word and trailing newlines to punctuation. A cut is a [`boundary`]
+//! where both make it, with three exceptions that are worth more than they cost: every digit,
+//! though some families join three; the start of an indented line, though GPT-2 joins the newline
+//! to the spaces; and, as no family cuts inside a run of Chinese or Japanese, each character there.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};

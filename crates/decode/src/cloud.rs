@@ -56,8 +56,10 @@ pub struct Ask<'a> {
 pub struct Answer {
     /// Its tokens in order.
     pub tokens: Vec<Answered>,
-    /// The text ends behind these tokens. Without it, no tokens mean that the context is full.
+    /// The text ends behind these tokens.
     pub end: bool,
+    /// The cloud's context is full behind these tokens.
+    pub full: bool,
     /// What it cost.
     pub usage: Usage,
     /// Where the time went.

@@ -1,7 +1,7 @@
 //! Mode `large`: the cloud writes everything, the edge is not even loaded.
 
 use crate::{
-    Ask, Cloud, Limits, Sampling, SessionError, Transcript, Want,
+    Ask, Cloud, CloudError, Limits, Sampling, SessionError, Transcript, Want,
     trace::{FinishReason, Source, Span},
     transcript::Written,
 };
@@ -34,11 +34,13 @@ impl<C: Cloud> Relay<C> {
             return Ok(None);
         }
         match self.answer().await {
-            Ok(span) => Ok(Some(span)),
-            Err(error) => {
-                self.transcript.end(FinishReason::Error);
-                Err(error)
+            // The text is simply as long as it can be.
+            Err(SessionError::Cloud(CloudError::ContextFull))
+                if !self.transcript.tokens().is_empty() =>
+            {
+                Ok(Some(self.transcript.end(FinishReason::Length)))
             }
+            other => other.map(Some),
         }
     }
 
@@ -57,10 +59,10 @@ impl<C: Cloud> Relay<C> {
         let answer = self.cloud.next(ask).await?;
         self.want = (self.want * 2).min(LONGEST_ANSWER);
         times += answer.times;
+        let reason = if answer.end { FinishReason::Stop } else { FinishReason::Length };
         if answer.tokens.is_empty() {
             self.transcript.spend(times, Some(answer.usage));
-            let full = if answer.end { FinishReason::Stop } else { FinishReason::Length };
-            return Ok(self.transcript.end(full));
+            return Ok(self.transcript.end(reason));
         }
         let mut span = self.transcript.accept(Written {
             tokens: answer.tokens.into_iter().map(|t| (t.id, t.text.into_bytes())).collect(),
@@ -70,8 +72,8 @@ impl<C: Cloud> Relay<C> {
             times,
             usage: Some(answer.usage),
         });
-        if answer.end {
-            let rest = self.transcript.end(FinishReason::Stop);
+        if answer.end || answer.full {
+            let rest = self.transcript.end(reason);
             span.tokens.extend(rest.tokens);
             span.rest.push_str(&rest.rest);
         }
@@ -83,8 +85,8 @@ impl<C: Cloud> Relay<C> {
         &self.transcript
     }
 
-    /// The caller's word that this is enough.
-    pub fn cancel(&mut self) -> Span {
-        self.transcript.end(FinishReason::Cancelled)
+    /// The caller's word that this is the end; what was held back can be shown now.
+    pub fn end(&mut self, reason: FinishReason) -> Span {
+        self.transcript.end(reason)
     }
 }

@@ -186,9 +186,10 @@ pub fn argmax(logits: &[f32]) -> Option<Token> {
 
 /// A token's log-probability under raw logits.
 pub fn logprob(logits: &[f32], token: Token) -> f32 {
-    let Some(&logit) = logits.get(token.index()) else { return f32::NEG_INFINITY };
+    let Some(&logit) = logits.get(token.index()) else { return -1e9 };
     let max = logits::highest(logits);
-    logit - max - logits::exponential_sums(logits, max).0.ln()
+    // An impossible token is merely very unlikely: JSON has no infinity.
+    (logit - max - logits::exponential_sums(logits, max).0.ln()).max(-1e9)
 }
 
 /// A number in 0..1 that depends on the seed and the position alone.

@@ -137,6 +137,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Advances by one accepted span; `None` at the end of the text.
+    ///
+    /// A call that is dropped half-way loses its step: only [`end`](Self::end) may follow it.
     pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
         if self.transcript.finish_reason().is_some() {
             return Ok(None);
@@ -161,9 +163,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         &self.transcript
     }
 
-    /// The caller's word that this is enough.
-    pub fn cancel(&mut self) -> Span {
-        self.transcript.end(FinishReason::Cancelled)
+    /// The caller's word that this is the end; what was held back can be shown now.
+    pub fn end(&mut self, reason: FinishReason) -> Span {
+        self.transcript.end(reason)
     }
 
     /// What travels to the cloud, once it has been opened.

@@ -31,7 +31,7 @@ pub struct Stats {
     /// Mean of the gaps behind it.
     #[serde(rename = "mean_time_between_tokens_ms", serialize_with = "milliseconds")]
     pub mean_time_between_tokens: Duration,
-    /// From the prompt to the last token.
+    /// From the prompt to the end.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub total: Duration,
     /// Tokens, divided by the total.
@@ -48,6 +48,7 @@ pub(crate) struct Clock {
     pub started: Instant,
     pub first: Option<Instant>,
     pub last: Instant,
+    pub ended: Instant,
 }
 
 /// What was spent, also on what is not shown.
@@ -62,7 +63,7 @@ impl Stats {
         let count = |source| shown.iter().filter(|t| t.source == source).count();
         let (tokens, cloud_tokens) = (shown.len(), count(Source::Cloud));
         let characters = shown.iter().map(|t| t.text.chars().count()).sum();
-        let total = clock.last - clock.started;
+        let total = clock.ended - clock.started;
         let since_first = clock.first.map_or(Duration::ZERO, |first| clock.last - first);
         let rate = |n: usize| if total.is_zero() { 0.0 } else { n as f64 / total.as_secs_f64() };
         let gaps = u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX).max(1);

@@ -44,6 +44,7 @@ pub struct Transcript {
     started: Instant,
     first: Option<Instant>,
     last: Instant,
+    ended: Option<Instant>,
     tally: Tally,
 }
 
@@ -61,6 +62,7 @@ impl Transcript {
             started: now,
             first: None,
             last: now,
+            ended: None,
             tally: Tally::default(),
         }
     }
@@ -159,6 +161,7 @@ impl Transcript {
             last.text.push_str(&span.rest);
         }
         self.finish = Some(reason);
+        self.ended = Some(Instant::now());
     }
 
     fn show(&mut self, span: &mut Span, tokens: Vec<Accepted>) {
@@ -168,7 +171,8 @@ impl Transcript {
 
     /// The figures so far.
     pub fn stats(&self) -> Stats {
-        let clock = Clock { started: self.started, first: self.first, last: self.last };
+        let ended = self.ended.unwrap_or(self.last);
+        let clock = Clock { started: self.started, first: self.first, last: self.last, ended };
         Stats::new(&self.shown, &self.tally, clock)
     }
 }

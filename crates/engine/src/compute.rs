@@ -32,8 +32,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 /// What the thread is asked to do. The channel is unbounded, yet what is in it is not: a sequence
 /// has at most one job under way.
 pub(crate) enum Command {
-    Load { options: LoadOptions, reply: Reply<Loaded> },
-    Open { model: usize, reply: Reply<usize> },
+    Load { options: LoadOptions, owner: Compute, reply: Reply<Loaded> },
+    Open { model: usize, owner: Compute, reply: Reply<Place> },
     Run { model: usize, job: Job },
     Close { model: usize, sequence: usize },
     Unload { model: usize },
@@ -76,6 +76,32 @@ impl Compute {
         let (reply, answer) = oneshot::channel();
         self.send(command(reply));
         answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+}
+
+/// A model's stay on the thread: it is unloaded when this is dropped.
+pub(crate) struct Residence {
+    pub compute: Compute,
+    pub model: usize,
+}
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        self.compute.send(Command::Unload { model: self.model });
+    }
+}
+
+/// A sequence's place in a model's cache: it is freed when this is dropped.
+pub(crate) struct Place {
+    pub compute: Compute,
+    pub model: usize,
+    pub sequence: usize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (model, sequence) = (self.model, self.sequence);
+        self.compute.send(Command::Close { model, sequence });
     }
 }
 
@@ -131,18 +157,17 @@ impl Worker {
 
     fn handle(&mut self, command: Command) {
         match command {
-            Command::Load { options, reply } => drop(reply.send(self.load(&options))),
-            Command::Open { model, reply } => {
+            // A reply that reaches nobody is dropped, and with it what it owns.
+            Command::Load { options, owner, reply } => {
+                drop(reply.send(self.load(&options, owner)));
+            }
+            Command::Open { model, owner, reply } => {
                 let opened = match self.residents.get_mut(&model) {
                     Some(resident) => resident.open(),
                     None => Err(EngineError::Stopped),
                 };
-                // A caller that went away before it got its sequence cannot close it.
-                if let Err(Ok(sequence)) = reply.send(opened)
-                    && let Some(resident) = self.residents.get_mut(&model)
-                {
-                    resident.close(sequence);
-                }
+                let place = |sequence| Place { compute: owner, model, sequence };
+                drop(reply.send(opened.map(place)));
             }
             Command::Run { model, job } => match self.residents.get_mut(&model) {
                 Some(resident) => resident.take(job),
@@ -158,7 +183,7 @@ impl Worker {
         }
     }
 
-    fn load(&mut self, options: &LoadOptions) -> Result<Loaded, EngineError> {
+    fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<Loaded, EngineError> {
         let model = options.load()?;
         let sizes = options.sizes();
         let context = Context::new(model.clone(), sizes)
@@ -166,6 +191,6 @@ impl Worker {
         let id = self.next_model;
         self.next_model += 1;
         self.residents.insert(id, Resident::new(context, options.chunk));
-        Ok(Loaded { id, model })
+        Ok(Loaded { model, residence: Residence { compute: owner, model: id } })
     }
 }

@@ -88,7 +88,12 @@ impl Model {
         let model = NonNull::new(model).ok_or_else(complaint)?;
         // SAFETY: the model is alive, and its vocabulary lives as long.
         let vocab = unsafe { sys::llama_model_get_vocab(model.as_ptr()) };
-        Ok(Self { model, vocab, adapters: vec![] })
+        let loaded = Self { model, vocab, adapters: vec![] };
+        // SAFETY: the vocabulary is alive. One without tokens would abort at the first use.
+        if unsafe { sys::llama_vocab_type(vocab) } == sys::LLAMA_VOCAB_TYPE_NONE {
+            return Err("it has no vocabulary".into());
+        }
+        Ok(loaded)
     }
 
     /// Loads a LoRA adapter, to be used by every context at this scale.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    compute::{Command, Compute},
+    compute::{Command, Compute, Residence},
     error::EngineError,
     llama::{self, Sizes},
     sequence::Sequence,
@@ -50,6 +50,12 @@ impl LoadOptions {
         Self { path, adapters: vec![], context, cells: context, sequences: 1, chunk: 64, threads }
     }
 
+    /// Says whether the files look like models, without loading them.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let adapters = self.adapters.iter().map(|a| &a.path);
+        [&self.path].into_iter().chain(adapters).try_for_each(|path| check_magic(path))
+    }
+
     pub(crate) fn sizes(&self) -> Sizes {
         // llama.cpp hands out cells in blocks of 256.
         let cells = self.cells.next_multiple_of(256);
@@ -87,8 +93,8 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
 
 /// What the compute thread gives back for a loaded model.
 pub(crate) struct Loaded {
-    pub id: usize,
     pub model: Arc<llama::Model>,
+    pub residence: Residence,
 }
 
 /// A model on the compute thread; unloaded when the last handle and the last sequence are gone.
@@ -98,36 +104,31 @@ pub struct Model {
 }
 
 struct Shared {
-    compute: Compute,
-    id: usize,
+    residence: Residence,
     vocabulary: Arc<GgufVocabulary>,
     context: usize,
     trained_context: usize,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.compute.send(Command::Unload { model: self.id });
-    }
 }
 
 impl Model {
     /// Loads a model onto the compute thread.
     pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
         let context = options.context.min(options.cells);
-        let loaded = compute.ask(|reply| Command::Load { options, reply }).await?;
+        let loaded =
+            compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
         let trained_context = loaded.model.trained_context();
         let vocabulary = Arc::new(GgufVocabulary::new(loaded.model));
-        let (compute, id) = (compute.clone(), loaded.id);
-        let shared = Shared { compute, id, vocabulary, context, trained_context };
+        let residence = loaded.residence;
+        let shared = Shared { residence, vocabulary, context, trained_context };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// An empty sequence.
     pub async fn open(&self) -> Result<Sequence, EngineError> {
-        let model = self.shared.id;
-        let id = self.shared.compute.ask(|reply| Command::Open { model, reply }).await?;
-        Ok(Sequence::new(self.clone(), id))
+        let Residence { compute, model } = &self.shared.residence;
+        let (model, owner) = (*model, compute.clone());
+        let place = compute.ask(|reply| Command::Open { model, owner, reply }).await?;
+        Ok(Sequence::new(self.clone(), place))
     }
 
     /// Its tokenizer and template.
@@ -143,13 +144,5 @@ impl Model {
     /// The context the model was trained with.
     pub fn trained_context(&self) -> usize {
         self.shared.trained_context
-    }
-
-    pub(crate) fn compute(&self) -> &Compute {
-        &self.shared.compute
-    }
-
-    pub(crate) fn id(&self) -> usize {
-        self.shared.id
     }
 }

@@ -69,8 +69,11 @@ impl Resident {
             }
             self.lengths[job.sequence] = Some(job.keep);
         }
-        let (used, cells) = (self.lengths.iter().flatten().sum(), self.context.sizes().cells);
-        let wanted = job.tokens.len();
+        // What was promised to others counts as taken.
+        let waiting = self.jobs.iter().filter(|job| !job.is_abandoned());
+        let promised: usize = waiting.map(Job::left).sum();
+        let used = self.lengths.iter().flatten().sum::<usize>() + promised;
+        let (wanted, cells) = (job.tokens.len(), self.context.sizes().cells);
         if used + wanted > cells {
             return Err(EngineError::Full { used, cells, wanted });
         }
@@ -228,16 +231,19 @@ impl Resident {
     }
 
     fn fail(&mut self, job: Job, error: &DecodeError) {
-        // What a failed call left behind is unknown: the sequence starts again.
-        let _forgotten = self.context.truncate(job.sequence, 0);
-        self.lengths[job.sequence] = Some(0);
-        let cells = self.context.sizes().cells;
         let error = match error {
+            // Nothing was read.
             DecodeError::NoRoom => {
                 let used = self.lengths.iter().flatten().sum();
-                EngineError::Full { used, cells, wanted: job.tokens.len() }
+                let (wanted, cells) = (job.left(), self.context.sizes().cells);
+                EngineError::Full { used, cells, wanted }
             }
-            DecodeError::Failed(reason) => EngineError::Decode { reason: reason.clone() },
+            // What was left behind is unknown: the sequence starts again.
+            DecodeError::Failed(reason) => {
+                let _forgotten = self.context.truncate(job.sequence, 0);
+                self.lengths[job.sequence] = Some(0);
+                EngineError::Decode { reason: reason.clone() }
+            }
         };
         job.fail(error);
     }

@@ -7,7 +7,7 @@ use decode::{
 };
 
 use crate::{
-    compute::Command,
+    compute::{Command, Place, Reply},
     error::EngineError,
     job::{Job, Output, Scores, Want},
     model::Model,
@@ -18,14 +18,15 @@ use crate::{
 /// `tokens` is what the cache is known to hold. Cutting it back costs nothing: the cache follows
 /// with the next job, and a job that was given up half-way is undone the same way.
 pub struct Sequence {
+    // Before the model, so that the sequence is freed while there is one.
+    place: Place,
     model: Model,
-    id: usize,
     tokens: Vec<Token>,
 }
 
 impl Sequence {
-    pub(crate) fn new(model: Model, id: usize) -> Self {
-        Self { model, id, tokens: vec![] }
+    pub(crate) fn new(model: Model, place: Place) -> Self {
+        Self { place, model, tokens: vec![] }
     }
 
     /// The model it belongs to.
@@ -67,24 +68,18 @@ impl Sequence {
     async fn run<T>(
         &mut self,
         tokens: &[Token],
-        want: impl FnOnce(crate::compute::Reply<T>) -> Want,
+        want: impl FnOnce(Reply<T>) -> Want,
     ) -> Result<T, EngineError> {
-        let (model, id, keep, tokens) =
-            (self.model.id(), self.id, self.tokens.len(), tokens.to_vec());
-        let command = |reply| Command::Run { model, job: Job::new(id, keep, tokens, want(reply)) };
-        let result = self.model.compute().ask(command).await;
+        let (tokens, keep) = (tokens.to_vec(), self.tokens.len());
+        let Place { compute, model, sequence } = &self.place;
+        let (model, sequence) = (*model, *sequence);
+        let job = |reply| Job::new(sequence, keep, tokens, want(reply));
+        let result = compute.ask(|reply| Command::Run { model, job: job(reply) }).await;
         if matches!(result, Err(EngineError::Decode { .. })) {
             // The compute thread has forgotten the sequence.
             self.tokens.clear();
         }
         result
-    }
-}
-
-impl Drop for Sequence {
-    fn drop(&mut self) {
-        let (model, sequence) = (self.model.id(), self.id);
-        self.model.compute().send(Command::Close { model, sequence });
     }
 }
 

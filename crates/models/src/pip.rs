@@ -56,9 +56,10 @@ impl Pip {
             .status()
             .map_err(|e| failed(e.to_string()))?;
         if !status.success() {
-            let reason = last_lines(&log);
-            let is_damage = DAMAGE.iter().any(|sign| reason.contains(sign));
-            return if is_damage { Ok(None) } else { Err(failed(reason)) };
+            let said = fs::read(&log).map_err(|e| PullError::io(&log, e))?;
+            let said = String::from_utf8_lossy(&said);
+            let is_damage = DAMAGE.iter().any(|sign| said.contains(sign));
+            return if is_damage { Ok(None) } else { Err(failed(last_lines(&said))) };
         }
         let wheel = wheel(folder).map_err(|e| PullError::io(folder, e))?;
         wheel.map(Some).ok_or_else(|| failed("pip left no wheel".into()))
@@ -76,8 +77,7 @@ fn wheel(folder: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// The end of pip's output: what went wrong stands there.
-fn last_lines(log: &Path) -> String {
-    let text = fs::read(log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-    let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+fn last_lines(said: &str) -> String {
+    let lines: Vec<_> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join("; ")
 }

@@ -28,6 +28,10 @@ const AT_ONCE: usize = 3;
 /// Times a part is fetched before it is given up.
 const TRIES: usize = 3;
 
+/// How a damaged archive shows while it is read.
+const DAMAGE: [io::ErrorKind; 3] =
+    [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput, io::ErrorKind::UnexpectedEof];
+
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(150);
 
@@ -189,7 +193,8 @@ impl Fetch<'_> {
             damaged.iter().for_each(|&i| (self.tell)(Event::Damaged(self.part_name(i))));
         }
         let names: Vec<_> = damaged.iter().map(|&i| self.part_name(i)).collect();
-        Err(PullError::Damaged { part: names.join(", "), tries: TRIES })
+        let part = if names.is_empty() { self.entry.file.clone() } else { names.join(", ") };
+        Err(PullError::Damaged { part, tries: TRIES })
     }
 
     /// A few threads take parts from one list; this one tells how far they are.
@@ -252,12 +257,8 @@ impl Fetch<'_> {
         let member = archive.by_name(&part.member).map_err(|e| package(e.to_string()))?;
         match partial.write(index, member) {
             Ok(whole) => Ok(whole),
-            // The archive's own checks failed.
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) =>
-            {
-                Ok(false)
-            }
+            // The archive's own checks failed, or it ends too soon.
+            Err(e) if DAMAGE.contains(&e.kind()) => Ok(false),
             Err(e) => Err(self.io(e)),
         }
     }

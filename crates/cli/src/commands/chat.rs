@@ -3,17 +3,16 @@
 use std::{io::IsTerminal, process::ExitCode};
 
 use clap::ValueEnum;
-use decode::{Message, Threshold};
+use decode::{Message, Role, Threshold};
 use models::{Environment, Home};
 use rustyline::{DefaultEditor, error::ReadlineError};
 
-use super::run::{Stop, follow};
 use crate::{
+    answer::{End, Teller},
     args::{ChatArgs, Mode},
     config::Generate,
     pair::Pair,
-    report,
-    show::Screen,
+    show::say,
 };
 
 const HELP: &str = "/mode small|joint|large   who writes
@@ -63,7 +62,7 @@ struct Chat {
     pair: Pair,
     generate: Generate,
     messages: Vec<Message>,
-    screen: Screen,
+    teller: Teller,
 }
 
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
@@ -71,7 +70,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let mut pair = Pair::new(&args.generate)?;
     pair.prepare(generate.mode).await?;
     let messages = vec![Message::system(&generate.system)];
-    let mut chat = Chat { pair, generate, messages, screen: Screen::new() };
+    let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };
     let mut editor = DefaultEditor::new()?;
     let history = Home::find(Environment::read())?.file("history");
     if history.exists() {
@@ -108,44 +107,43 @@ impl Chat {
             Line::Say(text) => self.answer(text).await?,
             Line::Mode(mode) => match self.pair.prepare(mode).await {
                 Ok(()) => self.generate.mode = mode,
-                Err(error) => eprintln!("error: {error:#}"),
+                Err(error) => say(&format!("error: {error:#}")),
             },
             Line::Threshold(threshold) => self.generate.threshold = threshold,
             Line::Reset => self.messages.truncate(1),
-            Line::Help => eprintln!("{HELP}"),
+            Line::Help => say(HELP),
             Line::Quit => return Ok(false),
             Line::Nothing => {}
-            Line::Wrong(reason) => eprintln!("{reason}"),
+            Line::Wrong(reason) => say(&reason),
         }
         Ok(true)
     }
 
-    /// An answer that fails or is stopped stays in the conversation as far as it came.
+    /// An answer that is stopped or fails half-way stays in the conversation as far as it came.
     async fn answer(&mut self, text: String) -> anyhow::Result<()> {
         self.messages.push(Message::user(text));
-        let mut generation = match self.pair.begin(&self.generate, &self.messages).await {
-            Ok(generation) => generation,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                self.messages.pop();
-                return Ok(());
+        let failed = match self.pair.begin(&self.generate, &self.messages).await {
+            Ok(mut generation) => {
+                let end = self.teller.tell(&self.generate, &mut generation).await?;
+                let answer = generation.transcript().text();
+                match end {
+                    End::Failed(error) if answer.is_empty() => Some(error.into()),
+                    end => {
+                        self.messages.push(Message::assistant(answer));
+                        match end {
+                            End::Failed(error) => Some(error.into()),
+                            End::Whole | End::Interrupted => None,
+                        }
+                    }
+                }
             }
+            Err(error) => Some(error),
         };
-        let end = follow(&mut generation, Some(&self.screen)).await;
-        if let Err(Stop::Output(error)) = end {
-            return Err(error.into());
+        if let Some(error) = failed {
+            say(&format!("error: {error:#}; /reset begins a new conversation"));
         }
-        self.screen.end()?;
-        if let Err(Stop::Failed(error)) = end {
-            eprintln!("error: {error:#}");
-        }
-        if let Some(warning) = report::warning(&generation) {
-            eprintln!("warning: {warning}");
-        }
-        eprintln!("{}", report::summary(&generation));
-        let answer = generation.transcript().text();
-        drop(generation);
-        self.messages.push(Message::assistant(answer));
+        // A question without an answer is as if it had not been asked.
+        self.messages.pop_if(|last| last.role == Role::User);
         Ok(())
     }
 }

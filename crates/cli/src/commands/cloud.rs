@@ -10,10 +10,17 @@ use tokio::net::TcpListener;
 
 use crate::{
     args::CloudArgs,
-    config::{Store, adapters, threads},
+    config::{Store, UsageError, adapters, threads},
+    show::say,
 };
 
+/// As many as llama.cpp batches.
+const MOST_SESSIONS: usize = 256;
+
 pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
+    if args.sessions > MOST_SESSIONS {
+        return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
+    }
     let store = Store::open(None)?;
     let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
     let listener = TcpListener::bind(args.listen)
@@ -31,9 +38,9 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
     if !address.ip().is_loopback() && args.key.is_none() {
-        eprintln!("warning: everybody who reaches {address} can use this cloud; set --key");
+        say(&format!("warning: everybody who reaches {address} can use this cloud; set --key"));
     }
-    eprintln!("listening on http://{address}");
+    say(&format!("listening on http://{address}"));
     let config = Config { key: args.key, ..Config::default() };
     run(listener, app(model, config), interrupted()).await?;
     Ok(ExitCode::SUCCESS)
@@ -52,4 +59,9 @@ async fn interrupted() {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
     }
+    say("finishing what runs; Ctrl-C again to stop at once");
+    tokio::spawn(async {
+        drop(tokio::signal::ctrl_c().await);
+        std::process::exit(1);
+    });
 }

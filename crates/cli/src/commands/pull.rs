@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use models::Event;
 use serde_json::json;
 
-use crate::{args::PullArgs, config::Store};
+use crate::{args::PullArgs, config::Store, show::say};
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let store = Store::open(args.catalog.as_deref())?;
@@ -26,7 +26,7 @@ pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
 
 fn tell(bar: &ProgressBar, event: Event<'_>) {
     // Lines for a log; the bar itself is only drawn on a terminal.
-    let line = |text: String| bar.suspend(|| eprintln!("{text}"));
+    let line = |text: String| bar.suspend(|| say(&text));
     let megabytes = |bytes: u64| bytes / 1_000_000;
     match event {
         Event::Present(model) => line(format!("{} is here", model.name)),

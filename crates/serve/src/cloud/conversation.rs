@@ -1,8 +1,8 @@
 //! What was accepted, in the cloud's own tokens.
 //!
 //! Where ids travel, the edge's tokens are the cloud's. Where text travels, what is appended is
-//! encoded here: it always begins at a word boundary, so its tokens are those it would have in the
-//! whole text.
+//! encoded here: it mostly begins at a word boundary, where its tokens are those it would have in
+//! the whole text.
 
 use ::cloud::protocol::{Piece, Place, id_bytes, prefix_hash};
 use decode::{Exchange, Token, Vocabulary};

@@ -45,6 +45,13 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code::CONTEXT_FULL, message)
     }
 
+    /// Paths of this machine stay on this machine.
+    pub fn model(error: &dyn std::error::Error) -> Self {
+        tracing::error!(%error, "the model failed");
+        let message = "the model failed; the server's log says why";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::MODEL, message)
+    }
+
     pub fn busy() -> Self {
         let message = "every session is busy: try again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code::BUSY, message)
@@ -54,15 +61,13 @@ impl ApiError {
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Full { used, cells, wanted } => Self::context_full(used + wanted, cells),
-            EngineError::NoSequence { .. } => Self::busy(),
-            EngineError::Template { .. } => Self::invalid(error.to_string()),
-            other => {
-                // Paths of this machine stay on this machine.
-                tracing::error!(error = %other, "the model failed");
-                let message = "the model failed; the server's log says why";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::MODEL, message)
+            EngineError::Full { cells, wanted, .. } if wanted > cells => {
+                Self::context_full(wanted, cells)
             }
+            // Others take the room, and all of them are at work.
+            EngineError::Full { .. } | EngineError::NoSequence { .. } => Self::busy(),
+            EngineError::Template { .. } => Self::invalid(error.to_string()),
+            other => Self::model(&other),
         }
     }
 }

@@ -8,6 +8,7 @@ use decode::{
 };
 
 use super::{
+    conversation::Conversation,
     error::ApiError,
     sessions::{Session, Sessions},
 };
@@ -52,18 +53,18 @@ pub(crate) async fn write(
     let vocabulary = session.sequence.model().vocabulary().clone();
     let (mut cost, mut logits) = prefill(session, sessions, task.reuse).await?;
     let room = session.sequence.model().context() - session.sequence.tokens().len();
-    let mut draft = Draft::new(vocabulary.as_ref(), session.conversation.text());
+    let mut draft = Draft::new(vocabulary.as_ref(), &session.conversation);
     let mut finish = None;
     let started = Instant::now();
     loop {
         let at = session.conversation.position() + draft.length(session.conversation.exchange());
         let history = [session.conversation.tokens(), &draft.ids()].concat();
         let token = task.sampling.choose(&logits, &history, at);
-        let token = token.map_err(|e| ApiError::invalid(e.to_string()))?;
+        let token = token.map_err(|e| ApiError::model(&e))?;
         cost.decoded += 1;
         if vocabulary.is_end(token) {
             // Behind a word, end-of-text is look-ahead like any other.
-            let ends = draft.tokens.is_empty() || matches!(task.want, Want::Tokens(_));
+            let ends = draft.text().is_empty() || matches!(task.want, Want::Tokens(_));
             finish = ends.then_some(Finish::Stop);
             break;
         }
@@ -129,8 +130,16 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(vocabulary: &'a dyn Vocabulary, before: &str) -> Self {
-        let (before, stream) = (before.to_owned(), TextStream::default());
+    fn new(vocabulary: &'a dyn Vocabulary, conversation: &Conversation) -> Self {
+        // Where ids travel, the last answer may have ended inside a character; its tail is among
+        // the last few tokens.
+        let mut stream = TextStream::default();
+        if conversation.exchange() == Exchange::Ids {
+            let tokens = conversation.tokens();
+            let tail = &tokens[tokens.len().saturating_sub(8)..];
+            tail.iter().for_each(|&t| drop(stream.push(&vocabulary.piece(t))));
+        }
+        let before = conversation.text().to_owned();
         Self { vocabulary, before, tokens: vec![], stream, bytes: 0 }
     }
 
@@ -213,7 +222,9 @@ mod tests {
 
     fn word(before: &str, pieces: &[&str]) -> Option<Vec<String>> {
         let vocabulary = FakeVocabulary::new(&[" Par", "is", ".", "中国", "中", " the", "\n", " "]);
-        let mut draft = Draft::new(&vocabulary, before);
+        let mut conversation = Conversation::new(Exchange::Text, vec![]);
+        conversation.accept(&vocabulary, &vocabulary.encode(before), before);
+        let mut draft = Draft::new(&vocabulary, &conversation);
         for piece in pieces {
             for id in vocabulary.encode(piece) {
                 draft.push(id, -1.0);
@@ -231,6 +242,17 @@ mod tests {
         assert_eq!(word("It is", &[" Par", "is", "."]).unwrap(), [" Par", "is"]);
         assert_eq!(word("It is", &[" Par", "is"]), None);
         assert_eq!(word("x", &["\n", " the"]).unwrap(), ["\n"]);
+    }
+
+    #[test]
+    fn where_ids_travel_a_character_may_span_two_answers() {
+        let vocabulary = FakeVocabulary::new(&[]);
+        let bytes = vocabulary.encode("é");
+        let mut conversation = Conversation::new(Exchange::Ids, vec![]);
+        conversation.accept(&vocabulary, &bytes[..1], "");
+        let mut draft = Draft::new(&vocabulary, &conversation);
+        draft.push(bytes[1], -1.0);
+        assert_eq!(draft.text(), "é");
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! One answer, from its first token to its last line: shown, traced, summed up.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+};
+
+use anyhow::Context;
+use decode::{FinishReason, SessionError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    args::OutputArgs,
+    config::Generate,
+    generation::Generation,
+    report::{self, Report},
+    show::{Screen, say},
+};
+
+/// How an answer ended.
+pub enum End {
+    /// By itself.
+    Whole,
+    /// By Ctrl-C.
+    Interrupted,
+    /// A model failed; what came before stands.
+    Failed(SessionError),
+}
+
+/// Tells answers: as text or JSON on stdout, each token in the trace, the figures on stderr.
+pub struct Teller {
+    screen: Option<Screen>,
+    trace: Option<BufWriter<File>>,
+}
+
+impl Teller {
+    pub fn new(args: &OutputArgs) -> anyhow::Result<Self> {
+        let create = |path| File::create(path).map(BufWriter::new);
+        let trace = args
+            .trace
+            .as_ref()
+            .map(|path| create(path).with_context(|| format!("no trace at {}", path.display())));
+        let screen = (!args.json).then(Screen::new);
+        Ok(Self { screen, trace: trace.transpose()? })
+    }
+
+    /// Makes an answer to its end and tells it. An error means that nobody reads it.
+    pub async fn tell(
+        &mut self,
+        generate: &Generate,
+        generation: &mut Generation<'_>,
+    ) -> anyhow::Result<End> {
+        let end = self.follow(generation).await;
+        self.write_trace(generation)?;
+        let end = end?;
+        match &self.screen {
+            Some(screen) => screen.end()?,
+            None => {
+                let failure = match &end {
+                    End::Failed(error) => Some(error.to_string()),
+                    End::Whole | End::Interrupted => None,
+                };
+                let report = serde_json::to_string(&Report::new(generate, generation, failure))?;
+                writeln!(io::stdout(), "{report}")?;
+            }
+        }
+        if let Some(warning) = report::warning(generation) {
+            say(&format!("warning: {warning}"));
+        }
+        say(&report::summary(generation));
+        Ok(end)
+    }
+
+    /// Shows an answer while it is made, until its end or Ctrl-C.
+    async fn follow(&self, generation: &mut Generation<'_>) -> anyhow::Result<End> {
+        let show = |span| self.screen.as_ref().map_or(Ok(()), |screen| screen.show(&span));
+        let mut interrupts = signal(SignalKind::interrupt()).context("Ctrl-C cannot be caught")?;
+        loop {
+            let next = tokio::select! {
+                next = generation.next() => next,
+                _ = interrupts.recv() => {
+                    show(generation.end(FinishReason::Cancelled))?;
+                    return Ok(End::Interrupted);
+                }
+            };
+            match next {
+                Ok(Some(span)) => show(span)?,
+                Ok(None) => return Ok(End::Whole),
+                Err(error) => {
+                    show(generation.end(FinishReason::Error))?;
+                    return Ok(End::Failed(error));
+                }
+            }
+        }
+    }
+
+    fn write_trace(&mut self, generation: &Generation<'_>) -> anyhow::Result<()> {
+        let Some(file) = &mut self.trace else { return Ok(()) };
+        for token in generation.transcript().shown() {
+            writeln!(file, "{}", serde_json::to_string(token)?)?;
+        }
+        file.flush().context("the trace could not be written")
+    }
+}
