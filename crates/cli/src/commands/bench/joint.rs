@@ -2,10 +2,10 @@
 //!
 //! Speeds are in characters a second: tokens of different vocabularies are not comparable.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use anyhow::Context;
-use decode::{Message, Stats};
+use decode::{Message, Stats, Times};
 use serde::Serialize;
 
 use crate::{
@@ -31,6 +31,8 @@ struct Figures {
     routed_share: f64,
     asks: usize,
     cloud_prefilled: usize,
+    /// Where the time went.
+    times: Times,
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
@@ -75,6 +77,16 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
             f.asks,
             f.cloud_prefilled
         )?;
+        let seconds = |d: Duration| d.as_secs_f64();
+        writeln!(
+            out,
+            "         of {:.1} s: edge {:.1}, cloud prefill {:.1}, cloud decode {:.1}, network {:.2}",
+            f.seconds,
+            seconds(f.times.edge_prefill + f.times.edge_decode),
+            seconds(f.times.cloud_prefill),
+            seconds(f.times.cloud_decode),
+            seconds(f.times.network)
+        )?;
     }
     writeln!(out, "joint is {ratio:.2} times as fast as large")?;
     Ok(())
@@ -104,5 +116,6 @@ fn figures(mode: &'static str, stats: &[Stats]) -> Figures {
         routed_share: sum(|s| s.cloud_tokens) as f64 / sum(|s| s.tokens).max(1) as f64,
         asks: sum(|s| s.asks),
         cloud_prefilled: sum(|s| s.cloud_prefilled),
+        times: stats.iter().map(|s| s.times).sum(),
     }
 }
