@@ -57,6 +57,7 @@ fn tau_0_is_small_and_tau_1_with_itself_as_cloud_is_large() {
     let (small, never) = (text(&["--mode", "small"]), text(&["--threshold", "0"]));
     assert_eq!(small["text"], never["text"]);
     assert_eq!(never["stats"]["asks"], 0);
+    assert_eq!(never["stats"]["cloud_load_ms"], 0.0, "loaded for nothing");
     let (large, always) = (text(&["--mode", "large"]), text(&["--threshold", "1"]));
     assert_eq!(large["text"], always["text"]);
     assert_eq!(always["exchange"], "ids");

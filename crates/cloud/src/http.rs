@@ -11,6 +11,9 @@ use crate::protocol::{Failure, code};
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
 /// The largest answer read: an endless one must not fill the memory.
 const LARGEST: usize = 16 << 20;
 
@@ -105,7 +108,6 @@ impl Http {
     ) -> Result<Self, CloudError> {
         let builder = Client::builder()
             .connect_timeout(CONNECT)
-            .timeout(deadline)
             // A redirect could carry the key elsewhere.
             .redirect(redirect::Policy::none());
         // Nothing on this machine is reached through a proxy.
@@ -123,7 +125,25 @@ impl Http {
         body: &impl Serialize,
     ) -> Result<T, Trouble> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
-        let (status, body) = self.send(Method::POST, path, bytes).await.map_err(Trouble::Error)?;
+        self.ask(Method::POST, path, bytes, self.deadline).await
+    }
+
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        within: Duration,
+    ) -> Result<T, Trouble> {
+        self.ask(Method::GET, path, vec![], within).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        within: Duration,
+    ) -> Result<T, Trouble> {
+        let (status, body) = self.send(method, path, body, within).await.map_err(Trouble::Error)?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&body).map_err(|e| self.garbled(e.to_string()));
         }
@@ -135,7 +155,7 @@ impl Http {
 
     /// Asks for something to be forgotten; whether it is matters to nobody here.
     pub async fn delete(&self, path: &str) {
-        if let Err(error) = self.send(Method::DELETE, path, vec![]).await {
+        if let Err(error) = self.send(Method::DELETE, path, vec![], GOODBYE).await {
             tracing::debug!(%error, "a session was not closed");
         }
     }
@@ -145,17 +165,18 @@ impl Http {
         method: Method,
         path: &str,
         body: Vec<u8>,
+        within: Duration,
     ) -> Result<(u16, Vec<u8>), CloudError> {
         let url = format!("{}{path}", self.address);
-        let mut request = self.client.request(method, url);
+        let mut request = self.client.request(method, url).timeout(within);
         request = request.header("content-type", "application/json").body(body);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
-        let mut response = request.send().await.map_err(|e| self.failed(&e))?;
+        let mut response = request.send().await.map_err(|e| self.failed(&e, within))?;
         let status = response.status().as_u16();
         let mut body = vec![];
-        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e))? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, within))? {
             body.extend_from_slice(&chunk);
             if body.len() > LARGEST {
                 let reason = format!("its answer is longer than {} MB", LARGEST >> 20);
@@ -169,10 +190,10 @@ impl Http {
         Trouble::Error(CloudError::Garbled { url: self.address.to_string(), reason })
     }
 
-    fn failed(&self, error: &reqwest::Error) -> CloudError {
+    fn failed(&self, error: &reqwest::Error, within: Duration) -> CloudError {
         let url = self.address.to_string();
         if error.is_timeout() && !error.is_connect() {
-            return CloudError::TooLate { url, after: self.deadline };
+            return CloudError::TooLate { url, after: within };
         }
         CloudError::Unreachable { url, reason: cause(error) }
     }

@@ -9,11 +9,14 @@ use decode::{
 
 use crate::{
     http::{Address, Http, Trouble},
-    protocol::{self, Next, Open, Piece, Prompt, Want, code, id_bytes, prefix_hash},
+    protocol::{self, Health, Next, Open, Piece, Prompt, Want, code, id_bytes, prefix_hash},
 };
 
 /// How long an answer may take: a long prompt on a slow machine takes minutes to read.
 const DEADLINE: Duration = Duration::from_secs(300);
+
+/// How long a cloud may take to say that it is there.
+const KNOCK: Duration = Duration::from_secs(5);
 
 /// How often a session is brought back in step before an ask fails.
 const TRIES: usize = 4;
@@ -83,6 +86,7 @@ impl Remote {
 
     async fn open_session(&mut self) -> Result<Opened, CloudError> {
         let started = Instant::now();
+        self.knock().await?;
         let open = Open {
             prompt: self.opening.prompt.clone(),
             vocabulary: self.opening.vocabulary.clone(),
@@ -98,6 +102,13 @@ impl Remote {
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
         Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
+    }
+
+    /// Whether a cloud is there at all: an answer may take minutes, this may not.
+    async fn knock(&self) -> Result<(), CloudError> {
+        let health: Health = self.http.get("/health", KNOCK).await.map_err(Trouble::into_error)?;
+        tracing::debug!(service = health.service, version = health.version, "a cloud answers");
+        Ok(())
     }
 
     /// Opens a session that was lost. What travels must be what travelled before: ids of another

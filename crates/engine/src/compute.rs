@@ -7,8 +7,11 @@
 
 use std::{
     collections::HashMap,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    thread,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -43,15 +46,36 @@ pub(crate) enum Command {
 /// A handle to the compute thread, which ends when the last handle is gone.
 #[derive(Clone)]
 pub struct Compute {
-    commands: Sender<Command>,
+    thread: Arc<Running>,
+}
+
+struct Running {
+    /// `None` once it is being stopped.
+    commands: Option<Sender<Command>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    /// Waits for the round under way: a process must not end while llama.cpp computes.
+    fn drop(&mut self) {
+        self.commands = None;
+        // The last handle may be one that came back to the thread itself.
+        if let Some(handle) = self.handle.take()
+            && handle.thread().id() != thread::current().id()
+        {
+            drop(handle.join());
+        }
+    }
 }
 
 impl Compute {
     /// Starts the thread.
     pub fn start() -> std::io::Result<Self> {
         let (commands, inbox) = channel();
-        thread::Builder::new().name("compute".into()).spawn(move || Worker::new(inbox).run())?;
-        Ok(Self { commands })
+        let builder = thread::Builder::new().name("compute".into());
+        let handle = builder.spawn(move || Worker::new(inbox).run())?;
+        let running = Running { commands: Some(commands), handle: Some(handle) };
+        Ok(Self { thread: Arc::new(running) })
     }
 
     /// Runs something else on the thread, between rounds. Whatever computes with llama.cpp belongs
@@ -65,7 +89,9 @@ impl Compute {
 
     /// Sends a command; one sent to a thread that has stopped is dropped, and so is its reply.
     pub(crate) fn send(&self, command: Command) {
-        drop(self.commands.send(command));
+        if let Some(commands) = &self.thread.commands {
+            drop(commands.send(command));
+        }
     }
 
     /// Sends a command made around a reply, and waits for it.

@@ -103,6 +103,24 @@ async fn tau_1_is_large_token_for_token() {
 }
 
 #[tokio::test]
+async fn a_higher_threshold_asks_no_less_on_the_same_states() {
+    let model = edge().await;
+    let nowhere = "http://127.0.0.1:9".parse().unwrap();
+    for router in [Kind::Top1, Kind::Margin, Kind::Entropy, Kind::Random(None)] {
+        let mut cloud = remote(&nowhere, Some(&model), QUESTION);
+        let states = joint(&model, &mut cloud, router, 0.0, Sampling::default()).await.tokens;
+        let asks = |tau: f32| {
+            let tau = Threshold::new(tau).unwrap();
+            states.iter().filter(|t| tau.decide(t.score.unwrap()) == decode::Decision::Ask).count()
+        };
+        let counts: Vec<_> = (0..=20).map(|i| asks(i as f32 / 20.0)).collect();
+        assert!(counts.is_sorted(), "{router}: {counts:?}");
+        assert_eq!((counts[0], counts[20]), (0, states.len()), "{router}");
+        assert!(counts[10] > 0 && counts[10] < states.len(), "{router}: {counts:?}");
+    }
+}
+
+#[tokio::test]
 async fn same_seed_same_text_and_another_seed_another() {
     let model = edge().await;
     let address = start(small(), Config::default()).await;
@@ -220,6 +238,19 @@ async fn something_else_at_the_address_is_named() {
         let error = run.cloud_error.unwrap();
         assert!(error.contains(expected), "{answer:?}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_cloud_that_never_answers_is_given_up_soon() {
+    let model = edge().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let mut cloud = remote(&address, Some(&model), QUESTION);
+    let started = std::time::Instant::now();
+    let run = joint(&model, &mut cloud, Kind::Always, 0.5, Sampling::default()).await;
+    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
+    assert!(run.cloud_error.unwrap().contains("did not answer within 5 s"));
+    drop(listener);
 }
 
 #[tokio::test]
