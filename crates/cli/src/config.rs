@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use decode::{Limits, Sampling, Threshold};
-use engine::{Adapter, Attention, LoadOptions};
+use engine::{Adapter, LoadOptions};
 use models::{Catalog, Environment, Home, catalog};
 use router::Kind;
 use thiserror::Error;
@@ -103,13 +103,8 @@ pub fn cloud_options(
     machine: &MachineArgs,
 ) -> anyhow::Result<LoadOptions> {
     let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
-    let options = as_cloud(LoadOptions::new(path, machine.context, threads(machine.threads)));
-    Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), ..options })
-}
-
-/// What suits a model that is asked now and then, a few tokens at a time.
-pub fn as_cloud(options: LoadOptions) -> LoadOptions {
-    LoadOptions { chunk: CLOUD_CHUNK, attention: Attention::Plain, ..options }
+    let options = LoadOptions::new(path, machine.context, threads(machine.threads));
+    Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
 }
 
 pub fn adapters(given: &[AdapterArg]) -> Vec<Adapter> {

@@ -236,15 +236,6 @@ fn c_path(path: &Path) -> Result<CString, String> {
     CString::new(path).map_err(|_| "the path holds a NUL byte".into())
 }
 
-/// How attention is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attention {
-    /// llama.cpp's choice, which is flash attention. On a CPU it is best for one token at a time.
-    Flash,
-    /// On a CPU, twice as fast for the handful of tokens that an ask brings behind a long context.
-    Plain,
-}
-
 /// The sizes of a context.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -256,8 +247,6 @@ pub struct Sizes {
     pub batch: usize,
     /// Threads that compute.
     pub threads: usize,
-    /// How attention is computed.
-    pub attention: Attention,
 }
 
 /// One token of a batch.
@@ -315,9 +304,6 @@ impl Context {
             params.n_threads = threads;
             params.n_threads_batch = threads;
             params.pooling_type = sys::LLAMA_POOLING_TYPE_NONE;
-            if sizes.attention == Attention::Plain {
-                params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_DISABLED;
-            }
             params.kv_unified = true;
             params.no_perf = true;
             NonNull::new(sys::llama_init_from_model(model.model.as_ptr(), params))

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     compute::{Command, Compute, Residence},
     error::EngineError,
-    llama::{self, Attention, Sizes},
+    llama::{self, Sizes},
     sequence::Sequence,
     vocabulary::GgufVocabulary,
 };
@@ -41,16 +41,13 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Threads that compute.
     pub threads: usize,
-    /// What it mostly does: write single tokens, or read a few behind a long context.
-    pub attention: Attention,
 }
 
 impl LoadOptions {
     /// One sequence of this context, prefilled in chunks of 64.
     pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
         let path = path.into();
-        let (cells, attention) = (context, Attention::Flash);
-        Self { path, adapters: vec![], context, cells, sequences: 1, chunk: 64, threads, attention }
+        Self { path, adapters: vec![], context, cells: context, sequences: 1, chunk: 64, threads }
     }
 
     /// Says whether the files look like models, without loading them.
@@ -62,8 +59,8 @@ impl LoadOptions {
     pub(crate) fn sizes(&self) -> Sizes {
         // llama.cpp hands out cells in blocks of 256.
         let cells = self.cells.next_multiple_of(256);
-        let Self { sequences, chunk, threads, attention, .. } = *self;
-        Sizes { cells, sequences, batch: chunk, threads, attention }
+        let Self { sequences, chunk, threads, .. } = *self;
+        Sizes { cells, sequences, batch: chunk, threads }
     }
 
     pub(crate) fn load(&self) -> Result<Arc<llama::Model>, EngineError> {

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     args::CloudArgs,
-    config::{Store, UsageError, adapters, as_cloud, threads},
+    config::{Store, UsageError, adapters, threads},
     show::say,
 };
 
@@ -27,12 +27,13 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
-    let options = as_cloud(LoadOptions {
+    let options = LoadOptions {
         adapters: adapters(&args.cloud_adapter),
         cells: args.cache_tokens.max(args.machine.context),
         sequences: args.sessions,
+        chunk: 32,
         ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
-    });
+    };
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
