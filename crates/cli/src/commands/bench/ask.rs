@@ -78,6 +78,8 @@ struct Growing<'a> {
     accepted: Vec<Token>,
     /// The cloud's count of its context at the last ask.
     context: usize,
+    /// How many of the accepted tokens that was with.
+    read: usize,
     sampling: Sampling,
 }
 
@@ -86,7 +88,7 @@ impl<'a> Growing<'a> {
         remote.open().await?;
         // Warm enough that the text does not end, or run in circles.
         let sampling = Sampling { temperature: 1.5, seed: 1, ..Sampling::default() };
-        let mut growing = Self { remote, accepted: vec![], context: 0, sampling };
+        let mut growing = Self { remote, accepted: vec![], context: 0, read: 0, sampling };
         growing.next(32).await.context("the cloud wrote nothing")?;
         Ok(growing)
     }
@@ -96,6 +98,7 @@ impl<'a> Growing<'a> {
         let ask = Ask { tokens: &self.accepted, text: "", want, sampling: &self.sampling };
         let answer = self.remote.next(ask).await?;
         self.context = answer.usage.prefilled + answer.usage.cached;
+        self.read = self.accepted.len();
         self.accepted.extend(answer.tokens.iter().map(|t| t.id));
         Ok(answer)
     }
@@ -109,7 +112,9 @@ impl<'a> Growing<'a> {
     }
 
     async fn grow_to(&mut self, length: usize, append: usize) -> anyhow::Result<()> {
-        let missing = length.saturating_sub(self.context + append + 2);
+        // The next ask comes with what was not read yet, this many tokens more, and the answer.
+        let unread = self.accepted.len() - self.read;
+        let missing = length.saturating_sub(self.context + unread + append + 1);
         self.append(missing)?;
         self.next(1).await?;
         Ok(())
@@ -117,7 +122,7 @@ impl<'a> Growing<'a> {
 
     async fn measure(&mut self, asks: usize, append: usize) -> anyhow::Result<Point> {
         let (mut answers, mut took) = (vec![], vec![]);
-        let mut accepted = 0;
+        let (mut accepted, mut context) = (0, None);
         for _ in 0..asks {
             let before = self.context;
             self.append(append)?;
@@ -125,10 +130,11 @@ impl<'a> Growing<'a> {
             answers.push(self.next(1).await?);
             took.push(started.elapsed().as_secs_f64() * 1000.0);
             accepted = accepted.max(self.context - before);
+            context.get_or_insert(self.context);
         }
         let over = |f: fn(&Answer) -> f64| median(answers.iter().map(f));
         Ok(Point {
-            context: self.context,
+            context: context.unwrap_or(self.context),
             asks,
             accepted,
             prefilled: over(|a| a.usage.prefilled as f64),
