@@ -25,6 +25,7 @@ use args::{Args, Command};
 use config::UsageError;
 
 fn main() -> ExitCode {
+    engine::tune();
     let args = Args::parse();
     start_log(args.verbose);
     match run(args.command) {

@@ -25,7 +25,7 @@ pub mod vocabulary;
 pub use compute::Compute;
 pub use error::EngineError;
 pub use job::{Output, Scored, Scores};
-pub use llama::version as llama_version;
+pub use llama::{tune, version as llama_version};
 pub use model::{Adapter, LoadOptions, Model};
 pub use sequence::Sequence;
 pub use vocabulary::GgufVocabulary;
