@@ -1,13 +1,13 @@
 //! What users may write.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use cloud::Address;
+use cloud::{Address, Delay, Engine, Key};
 use decode::Threshold;
 use router::Kind;
 
-use crate::config::{AdapterArg, count};
+use crate::config::{AdapterArg, count, time};
 
 /// Two models write one text: a small one on this device almost all of it, a large one in the
 /// cloud the few words where the small one cannot be trusted.
@@ -32,6 +32,8 @@ pub enum Command {
     Cloud(CloudArgs),
     /// Fetch the default models with this machine's pip
     Pull(PullArgs),
+    /// Check models and cloud before it matters, and say what to do
+    Doctor(DoctorArgs),
     /// Measure this machine
     Bench(BenchArgs),
     /// Print a completion script for your shell
@@ -194,9 +196,30 @@ pub struct EdgeArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CloudModelArgs {
-    /// A cloud elsewhere (see `tandem cloud`); without it the large model runs in this process
-    #[arg(long, value_name = "URL", help_heading = "Models")]
+    /// The large model: a GGUF file, or a name `tandem pull --list` shows; with --cloud, the name
+    /// that server knows it by
+    #[arg(long, value_name = "MODEL", help_heading = "Models")]
+    pub cloud_model: Option<String>,
+
+    /// A LoRA adapter for the large model, with a scale if not 1
+    #[arg(long, value_name = "FILE[:SCALE]", conflicts_with = "cloud", help_heading = "Models")]
+    pub cloud_adapter: Vec<AdapterArg>,
+
+    #[command(flatten)]
+    pub place: CloudPlaceArgs,
+}
+
+/// Where the cloud is, and what happens when it is not there.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CloudPlaceArgs {
+    /// A cloud elsewhere: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
+    /// /v1/completions. Without it the large model runs in this process
+    #[arg(long, value_name = "URL", help_heading = "Cloud")]
     pub cloud: Option<Address>,
+
+    /// Who answers there, if finding out fails: tandem, sglang, vllm, llama-server, openai
+    #[arg(long, value_name = "ENGINE", requires = "cloud", help_heading = "Cloud")]
+    pub cloud_engine: Option<Engine>,
 
     /// The key that cloud wants
     #[arg(
@@ -204,17 +227,44 @@ pub struct CloudModelArgs {
         value_name = "KEY",
         env = "TANDEM_CLOUD_KEY",
         hide_env_values = true,
-        help_heading = "Models"
+        help_heading = "Cloud"
     )]
-    pub cloud_key: Option<String>,
+    pub cloud_key: Option<Key>,
 
-    /// The large model: a GGUF file, or a name `tandem pull --list` shows
-    #[arg(long, value_name = "MODEL", conflicts_with = "cloud", help_heading = "Models")]
-    pub cloud_model: Option<String>,
+    /// Certificates (PEM) of an authority of your own, trusted besides the system's
+    #[arg(long, value_name = "FILE", help_heading = "Cloud")]
+    pub cloud_ca: Option<PathBuf>,
 
-    /// A LoRA adapter for the large model, with a scale if not 1
-    #[arg(long, value_name = "FILE[:SCALE]", conflicts_with = "cloud", help_heading = "Models")]
-    pub cloud_adapter: Vec<AdapterArg>,
+    /// The cloud's chat template, where the cloud does not apply its own: chatml, or a Jinja file
+    #[arg(long, value_name = "NAME|FILE", requires = "cloud", help_heading = "Cloud")]
+    pub cloud_template: Option<String>,
+
+    /// Where the cloud fails: keep the edge's own token, wait for the cloud, or fail
+    #[arg(long, value_enum, default_value_t = OnCloudError::Keep, help_heading = "Cloud")]
+    pub on_cloud_error: OnCloudError,
+
+    /// How long one ask may take
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
+    pub ask_deadline: Duration,
+
+    /// Pretend a network: RTT[:JITTER][:LOSS], as in 170ms:20ms:1%
+    #[arg(long, value_name = "RTT", help_heading = "Cloud")]
+    pub simulate_rtt: Option<Delay>,
+
+    /// Ask no cloud at all, and open no socket
+    #[arg(long, conflicts_with = "cloud", help_heading = "Cloud")]
+    pub offline: bool,
+}
+
+/// What a failure of the cloud means for the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnCloudError {
+    /// The edge's own token is taken and marked as a fallback; the cloud is tried again later
+    Keep,
+    /// The text waits until the cloud is back
+    Wait,
+    /// The text ends with an error
+    Fail,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -275,6 +325,22 @@ pub struct PullArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct BenchArgs {
     #[command(subcommand)]
     pub command: BenchCommand,
@@ -323,7 +389,7 @@ pub struct BenchAskArgs {
     pub lengths: Vec<usize>,
 
     /// Asks at each length
-    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count)]
     pub asks: usize,
 
     /// Tokens accepted from the edge between two asks

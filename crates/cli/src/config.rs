@@ -5,25 +5,40 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
     thread,
+    time::Duration,
 };
 
 use anyhow::Context;
-use decode::{Limits, Sampling, Threshold};
+use cloud::{Address, Endpoint, Settings};
+use decode::{Limits, OnCloudError, Sampling, Threshold};
 use engine::{Adapter, LoadOptions};
 use models::{Catalog, Environment, Home, catalog};
 use router::Kind;
 use thiserror::Error;
 
-use crate::args::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, Mode, SamplingArgs};
+use crate::args::{
+    self, CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, Mode, SamplingArgs,
+};
 
 /// Tokens prefilled in one call: small enough that a cancelled prefill stops soon.
 const EDGE_CHUNK: usize = 64;
 const CLOUD_CHUNK: usize = 32;
 
+/// The template most small open models were trained with.
+const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + \
+    message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}\
+    {{ '<|im_start|>assistant\n' }}{% endif %}";
+
 /// The user's mistake, not ours: exit code 2.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+/// `2s` or `500ms`.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let time = cloud::delay::duration(text).filter(|t| !t.is_zero());
+    time.ok_or_else(|| "write a time above 0, as in 2s or 500ms".into())
+}
 
 /// A number of at least 1.
 pub fn count(text: &str) -> Result<usize, String> {
@@ -107,6 +122,45 @@ pub fn cloud_options(
     Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
 }
 
+/// How a cloud at this address is reached and treated.
+pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result<Settings> {
+    let place = &args.place;
+    let read =
+        |path: &PathBuf| fs::read(path).with_context(|| format!("--cloud-ca {}", path.display()));
+    let authority = place.cloud_ca.as_ref().map(read).transpose()?;
+    Ok(Settings {
+        endpoint: Endpoint { address, key: place.cloud_key.clone(), authority },
+        engine: place.cloud_engine,
+        model: args.cloud_model.clone(),
+        deadline: place.ask_deadline,
+        on_error: on_error(place),
+        delay: place.simulate_rtt,
+    })
+}
+
+/// What a failure of the cloud means for the text.
+pub fn on_error(place: &CloudPlaceArgs) -> OnCloudError {
+    match place.on_cloud_error {
+        args::OnCloudError::Keep => OnCloudError::Keep,
+        args::OnCloudError::Wait => OnCloudError::Wait,
+        args::OnCloudError::Fail => OnCloudError::Fail,
+    }
+}
+
+/// The chat template named for the cloud.
+pub fn cloud_template(place: &CloudPlaceArgs) -> anyhow::Result<Option<String>> {
+    match place.cloud_template.as_deref() {
+        None => Ok(None),
+        Some("chatml") => Ok(Some(CHATML.into())),
+        Some(path) => {
+            let template = fs::read_to_string(path);
+            template.map(Some).with_context(|| {
+                format!("--cloud-template {path}: not a file, and only chatml is built in")
+            })
+        }
+    }
+}
+
 pub fn adapters(given: &[AdapterArg]) -> Vec<Adapter> {
     given.iter().map(|a| a.0.clone()).collect()
 }
@@ -125,10 +179,14 @@ pub struct Generate {
     pub sampling: Sampling,
     pub limits: Limits,
     pub system: String,
+    pub on_cloud_error: OnCloudError,
 }
 
 impl Generate {
     pub fn new(args: &GenerateArgs) -> Result<Self, UsageError> {
+        if args.cloud.place.offline && args.mode == Mode::Large {
+            return Err(UsageError("mode large is the cloud's alone: not with --offline".into()));
+        }
         Ok(Self {
             mode: args.mode,
             threshold: args.threshold,
@@ -136,6 +194,7 @@ impl Generate {
             sampling: sampling(&args.sampling)?,
             limits: Limits { max_tokens: args.max_tokens, stops: args.stop.clone() },
             system: args.system.clone(),
+            on_cloud_error: on_error(&args.cloud.place),
         })
     }
 }

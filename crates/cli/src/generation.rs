@@ -39,7 +39,7 @@ impl Generation<'_> {
         }
     }
 
-    /// Why the edge finished alone, if it did.
+    /// The cloud's last failure, if it had one.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match self {
             Self::Edge(session) => session.cloud_error(),
@@ -51,7 +51,7 @@ impl Generation<'_> {
     pub fn exchange(&self) -> Option<Exchange> {
         match self {
             Self::Edge(session) => session.exchange(),
-            Self::Large(_) => Some(Exchange::Ids),
+            Self::Large(relay) => relay.exchange(),
         }
     }
 }

@@ -44,6 +44,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Chat(args) => block_on(commands::chat::chat(args)),
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
+        Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
     }
@@ -77,7 +78,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn start_log(verbose: u8) {
     let default = match verbose {
-        0 => "error",
+        0 => "warn,llama=error",
         1 => "info,llama=error",
         _ => "debug",
     };

@@ -1,22 +1,27 @@
 //! The two models, each loaded when it is first needed.
 
 use anyhow::Context;
-use cloud::{Address, Opening, Remote, protocol::Prompt};
-use decode::{Message, Plan, Relay, Routing, Session, Vocabulary};
-use engine::{Compute, LoadOptions, Model, Sequence};
+use cloud::{
+    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings, probe_messages,
+    protocol::Prompt,
+};
+use decode::{Message, Plan, Relay, Routing, Session};
+use engine::{Compute, LoadOptions, Model, Sequence, template};
 use serve::cloud::{Config, LazyModel, app, run};
 use tokio::net::TcpListener;
 
 use crate::{
-    args::{GenerateArgs, Mode},
+    args::{CloudModelArgs, EdgeArgs, MachineArgs, Mode},
     config::{self, Generate, Store},
     generation::Generation,
+    show::say,
 };
 
 /// Where the cloud is, or how to have one.
 enum CloudPlace {
-    Elsewhere { address: Address, key: Option<String> },
-    Here { options: anyhow::Result<LoadOptions> },
+    Nowhere,
+    Elsewhere(Box<Settings>),
+    Here { options: anyhow::Result<LoadOptions>, args: Box<CloudModelArgs> },
 }
 
 /// An edge and a cloud.
@@ -24,27 +29,41 @@ pub struct Pair {
     compute: Compute,
     edge_options: anyhow::Result<LoadOptions>,
     place: CloudPlace,
+    /// The chat template the user named for the cloud.
+    template: Option<String>,
     edge: Option<Sequence>,
     remote: Option<Remote>,
 }
 
 impl Pair {
     /// Nothing is loaded yet, and a missing model is a failure only when it is needed.
-    pub fn new(args: &GenerateArgs) -> anyhow::Result<Self> {
+    pub fn new(
+        edge: &EdgeArgs,
+        cloud: &CloudModelArgs,
+        machine: &MachineArgs,
+    ) -> anyhow::Result<Self> {
         let store = Store::open(None)?;
-        let place = match &args.cloud.cloud {
-            Some(address) => CloudPlace::Elsewhere {
-                address: address.clone(),
-                key: args.cloud.cloud_key.clone(),
-            },
+        let place = match &cloud.place.cloud {
+            _ if cloud.place.offline => CloudPlace::Nowhere,
+            Some(address) => {
+                if cloud.place.cloud_key.is_some()
+                    && !address.is_encrypted()
+                    && !address.is_loopback()
+                {
+                    say(&format!("warning: the key travels to {address} for all to read"));
+                }
+                CloudPlace::Elsewhere(Box::new(config::cloud_settings(cloud, address.clone())?))
+            }
             None => CloudPlace::Here {
-                options: config::cloud_options(&store, &args.cloud, &args.machine),
+                options: config::cloud_options(&store, cloud, machine),
+                args: Box::new(cloud.clone()),
             },
         };
         Ok(Self {
             compute: Compute::start().context("no compute thread")?,
-            edge_options: config::edge_options(&store, &args.edge, &args.machine),
+            edge_options: config::edge_options(&store, edge, machine),
             place,
+            template: config::cloud_template(&cloud.place)?,
             edge: None,
             remote: None,
         })
@@ -57,20 +76,38 @@ impl Pair {
             self.edge = Some(Model::load(&self.compute, options).await?.open().await?);
         }
         if mode != Mode::Small && self.remote.is_none() {
-            let (address, key) = match &self.place {
-                CloudPlace::Elsewhere { address, key } => (address.clone(), key.clone()),
-                CloudPlace::Here { options } => {
-                    let (options, key) = (taken(options)?, key());
+            let opening = Opening::alone(Prompt::Messages(vec![]));
+            self.remote = Some(match &self.place {
+                CloudPlace::Nowhere => Remote::offline(opening),
+                CloudPlace::Elsewhere(settings) => Remote::new(settings.as_ref().clone(), opening)?,
+                CloudPlace::Here { options, args } => {
+                    let options = taken(options)?;
                     // It is loaded later; a file that is no model should not wait till then.
                     options.check()?;
-                    let address = embed(&self.compute, options, key.clone(), true).await?;
-                    (address, Some(key))
+                    Remote::new(embed(&self.compute, options, args, true).await?, opening)?
                 }
-            };
-            let opening = Opening { prompt: Prompt::Messages(vec![]), vocabulary: None };
-            self.remote = Some(Remote::new(address, key, opening)?);
+            });
         }
         Ok(())
+    }
+
+    /// The edge, once it is loaded.
+    pub fn edge(&self) -> Option<&Sequence> {
+        self.edge.as_ref()
+    }
+
+    /// A cloud that has been told of this conversation, and the edge it writes with.
+    pub fn introduce(&mut self, mode: Mode, messages: &[Message]) -> anyhow::Result<&mut Remote> {
+        let edge = self.edge.as_ref().filter(|_| mode != Mode::Large);
+        let edge = edge.map(|edge| edge_side(edge.model(), messages)).transpose()?;
+        let render = |template| {
+            let parts = template::render(template, &template::Specials::default(), messages);
+            parts.map(|parts| template::joined(&parts)).context("--cloud-template")
+        };
+        let rendered = self.template.as_deref().map(render).transpose()?;
+        let remote = self.remote.as_mut().context("the cloud was not prepared")?;
+        remote.reopen(Opening { prompt: Prompt::Messages(messages.to_vec()), edge, rendered });
+        Ok(remote)
     }
 
     /// Begins a text behind these messages. What either side still has of an earlier one is not
@@ -82,12 +119,8 @@ impl Pair {
     ) -> anyhow::Result<Generation<'_>> {
         self.prepare(generate.mode).await?;
         let (sampling, limits) = (generate.sampling, generate.limits.clone());
-        let vocabulary = match (generate.mode, &self.edge) {
-            (Mode::Large, _) | (_, None) => None,
-            (_, Some(edge)) => Some(edge.model().vocabulary().fingerprint()),
-        };
-        if let Some(remote) = &mut self.remote {
-            remote.reopen(Opening { prompt: Prompt::Messages(messages.to_vec()), vocabulary });
+        if generate.mode != Mode::Small {
+            self.introduce(generate.mode, messages)?;
         }
         match (generate.mode, &mut self.edge, &mut self.remote) {
             (Mode::Large, _, Some(remote)) => {
@@ -96,9 +129,11 @@ impl Pair {
             (Mode::Small | Mode::Joint, Some(edge), remote) => {
                 let prompt = edge.model().vocabulary().prompt(messages)?;
                 let routing =
-                    remote.as_mut().filter(|_| generate.mode == Mode::Joint).map(|cloud| {
-                        let router = generate.router.build(sampling.seed);
-                        Routing { router, threshold: generate.threshold, cloud }
+                    remote.as_mut().filter(|_| generate.mode == Mode::Joint).map(|cloud| Routing {
+                        router: generate.router.build(sampling.seed),
+                        threshold: generate.threshold,
+                        cloud,
+                        on_error: generate.on_cloud_error,
                     });
                 let plan = Plan { prompt, sampling, limits };
                 Ok(Generation::Edge(Session::new(edge, routing, plan)?))
@@ -128,24 +163,41 @@ fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
     options.as_ref().cloned().map_err(|e| anyhow::anyhow!("{e:#}"))
 }
 
+/// What an edge tells a cloud of itself.
+fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
+    let vocabulary = edge.vocabulary().clone();
+    let prompt = vocabulary.prompt(messages)?;
+    // A template may refuse the probe; then it is no cloud's.
+    let probe = vocabulary.prompt(&probe_messages()).unwrap_or_default();
+    Ok(EdgeSide { vocabulary, prompt, probe })
+}
+
 /// Starts a cloud inside this process. It speaks over loopback as any other, and its model is
 /// loaded by the first session.
 pub async fn embed(
     compute: &Compute,
     options: LoadOptions,
-    key: String,
+    args: &CloudModelArgs,
     reuse: bool,
-) -> anyhow::Result<Address> {
+) -> anyhow::Result<Settings> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port on loopback")?;
-    let address = format!("http://{}", listener.local_addr()?);
-    let config = Config { key: Some(key), reuse };
+    let address: Address = format!("http://{}", listener.local_addr()?).parse()?;
+    let key = key();
+    let config = Config { key: Some(key.clone()), reuse };
     let app = app(LazyModel::new(compute.clone(), options), config);
     tokio::spawn(run(listener, app, std::future::pending()));
-    Ok(address.parse()?)
+    let endpoint = Endpoint { address, key: Some(Key::from(key)), authority: None };
+    Ok(Settings {
+        engine: Some(Engine::Tandem),
+        deadline: args.place.ask_deadline,
+        on_error: config::on_error(&args.place),
+        delay: args.place.simulate_rtt,
+        ..Settings::new(endpoint)
+    })
 }
 
 /// Others on this machine can reach loopback too.
-pub fn key() -> String {
+fn key() -> String {
     use std::hash::{BuildHasher, RandomState};
     (0..4).map(|i| format!("{:016x}", RandomState::new().hash_one(i))).collect()
 }

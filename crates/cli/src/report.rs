@@ -17,6 +17,8 @@ pub struct Report<'a> {
     threshold: Option<f32>,
     seed: u64,
     exchange: Option<Exchange>,
+    /// `text` where ids could not travel.
+    degraded: Option<Exchange>,
     cloud_error: Option<String>,
 }
 
@@ -46,6 +48,7 @@ impl<'a> Report<'a> {
             threshold: joint.then(|| generate.threshold.value()),
             seed: generate.sampling.seed,
             exchange: generation.exchange(),
+            degraded: degraded(generation),
             cloud_error: generation.cloud_error().map(ToString::to_string).or(error),
         }
     }
@@ -60,7 +63,10 @@ pub fn summary(generation: &Generation<'_>) -> String {
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
     if stats.fallback_tokens > 0 {
-        facts.push(format!("{} fallbacks: the cloud was lost", stats.fallback_tokens));
+        facts.push(format!("{} fallbacks: the cloud failed", stats.fallback_tokens));
+    }
+    if degraded(generation).is_some() {
+        facts.push("degraded: text".into());
     }
     match generation.transcript().finish_reason() {
         Some(FinishReason::Length) => facts.push("cut at the limit".into()),
@@ -91,8 +97,24 @@ pub fn summary(generation: &Generation<'_>) -> String {
     format!("[{} | {}]", facts.join(", "), split.join(", "))
 }
 
-/// What to tell the user besides, if the cloud was lost.
+/// Whether text travelled, for want of a common vocabulary or of ids.
+fn degraded(generation: &Generation<'_>) -> Option<Exchange> {
+    generation.exchange().filter(|e| *e == Exchange::Text)
+}
+
+/// What to tell the user besides, if the cloud failed.
 pub fn warning(generation: &Generation<'_>) -> Option<String> {
     let error = generation.cloud_error()?;
-    Some(format!("the cloud was lost and the edge finished alone: {error}"))
+    let transcript = generation.transcript();
+    if transcript.finish_reason() == Some(FinishReason::Error) {
+        return None;
+    }
+    let came_back = transcript.shown().iter().rev().find_map(|t| match t.source {
+        Source::Edge => None,
+        source => Some(source == Source::Cloud),
+    });
+    Some(match came_back {
+        Some(true) => format!("the cloud failed for a while: {error}"),
+        _ => format!("the cloud was lost and the edge finished alone: {error}"),
+    })
 }

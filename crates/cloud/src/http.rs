@@ -1,12 +1,13 @@
-//! Requests, answers, and what their failures mean.
+//! Requests, replies, and what their failures mean.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{sync::Once, time::Duration};
 
 use decode::CloudError;
-use reqwest::{Client, Method, Url, redirect};
+use reqwest::{Certificate, Client, Method, Response, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
-use crate::protocol::{Failure, code};
+use crate::{Address, Key};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -17,140 +18,75 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// The largest answer read: an endless one must not fill the memory.
 const LARGEST: usize = 16 << 20;
 
-/// Where a cloud is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address(Url);
+/// The longest pause a server may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// Not an address.
-#[derive(Debug, PartialEq, Eq)]
-pub struct AddressError {
-    given: String,
-    reason: String,
+/// How a server is reached. Certificates are always verified.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Where it is.
+    pub address: Address,
+    /// The key it wants, if any.
+    pub key: Option<Key>,
+    /// Certificates (PEM) of an authority of one's own, trusted besides the system's.
+    pub authority: Option<Vec<u8>>,
 }
 
-impl std::error::Error for AddressError {}
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { given, reason } = self;
-        write!(f, "{given:?} is not the address of a cloud: {reason}; write http://HOST:PORT")
-    }
-}
-
-impl FromStr for Address {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let wrong = |reason: &str| AddressError { given: text.into(), reason: reason.into() };
-        let url = Url::parse(text).map_err(|e| wrong(&e.to_string()))?;
-        match url.scheme() {
-            "http" => {}
-            "https" => return Err(wrong("this build speaks plain http only")),
-            _ => return Err(wrong("it does not begin with http://")),
-        }
-        if url.host().is_none() || url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("it is not a plain address"));
-        }
-        Ok(Self(url))
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str().trim_end_matches('/'))
-    }
-}
-
-/// What came back instead of an answer.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// A clear word of the server's.
-    Failure { status: u16, failure: Failure },
-    /// Anything else.
-    Error(CloudError),
-}
-
-impl Trouble {
-    pub fn code(&self) -> Option<&str> {
-        match self {
-            Self::Failure { failure, .. } => Some(&failure.error.code),
-            Self::Error(_) => None,
-        }
-    }
-
-    pub fn into_error(self) -> CloudError {
-        match self {
-            Self::Error(error) => error,
-            Self::Failure { failure, .. } if failure.error.code == code::CONTEXT_FULL => {
-                CloudError::ContextFull
-            }
-            Self::Failure { status, failure } => {
-                CloudError::Refused { status, message: failure.error.message }
-            }
-        }
-    }
-}
-
-/// A warm connection to one cloud.
+/// A warm connection to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     client: Client,
     address: Address,
-    key: Option<String>,
-    deadline: Duration,
+    key: Option<Key>,
+    /// Whom we take it for.
+    engine: &'static str,
 }
 
 impl Http {
-    pub fn new(
-        address: Address,
-        key: Option<String>,
-        deadline: Duration,
-    ) -> Result<Self, CloudError> {
-        let builder = Client::builder()
+    pub fn new(endpoint: &Endpoint, engine: &'static str) -> Result<Self, CloudError> {
+        let Endpoint { address, key, authority } = endpoint.clone();
+        provide_cryptography();
+        let broken = |reason: String| CloudError::Unreachable { url: address.to_string(), reason };
+        let mut builder = Client::builder()
             .connect_timeout(CONNECT)
             // A redirect could carry the key elsewhere.
             .redirect(redirect::Policy::none());
-        // Nothing on this machine is reached through a proxy.
-        let local = address.0.host_str().is_some_and(|h| h == "localhost" || h.starts_with("127."));
-        let builder = if local { builder.no_proxy() } else { builder };
-        let client = builder
-            .build()
-            .map_err(|e| CloudError::Unreachable { url: address.to_string(), reason: cause(&e) })?;
-        Ok(Self { client, address, key, deadline })
+        if address.is_loopback() {
+            builder = builder.no_proxy();
+        }
+        if let Some(pem) = authority {
+            let certificates = Certificate::from_pem_bundle(&pem)
+                .map_err(|e| broken(format!("the authority's certificates: {}", cause(&e))))?;
+            if certificates.is_empty() {
+                return Err(broken("the authority's file holds no certificate (PEM)".into()));
+            }
+            builder = builder.tls_certs_merge(certificates);
+        }
+        let client = builder.build().map_err(|e| broken(cause(&e)))?;
+        Ok(Self { client, address, key, engine })
     }
 
-    pub async fn post<T: DeserializeOwned>(
+    /// The same connection, now that we know who answers.
+    pub fn with_engine(&self, engine: &'static str) -> Self {
+        Self { engine, ..self.clone() }
+    }
+
+    pub fn engine(&self) -> &'static str {
+        self.engine
+    }
+
+    pub async fn post(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<T, Trouble> {
+        within: Duration,
+    ) -> Result<Reply, CloudError> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
-        self.ask(Method::POST, path, bytes, self.deadline).await
+        self.send(Method::POST, path, bytes, within).await
     }
 
-    pub async fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        within: Duration,
-    ) -> Result<T, Trouble> {
-        self.ask(Method::GET, path, vec![], within).await
-    }
-
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Vec<u8>,
-        within: Duration,
-    ) -> Result<T, Trouble> {
-        let (status, body) = self.send(method, path, body, within).await.map_err(Trouble::Error)?;
-        if (200..300).contains(&status) {
-            return serde_json::from_slice(&body).map_err(|e| self.garbled(e.to_string()));
-        }
-        match serde_json::from_slice::<Failure>(&body) {
-            Ok(failure) => Err(Trouble::Failure { status, failure }),
-            Err(_) => Err(self.garbled(format!("status {status}, {}", excerpt(&body)))),
-        }
+    pub async fn get(&self, path: &str, within: Duration) -> Result<Reply, CloudError> {
+        self.send(Method::GET, path, vec![], within).await
     }
 
     /// Asks for something to be forgotten; whether it is matters to nobody here.
@@ -166,28 +102,43 @@ impl Http {
         path: &str,
         body: Vec<u8>,
         within: Duration,
-    ) -> Result<(u16, Vec<u8>), CloudError> {
+    ) -> Result<Reply, CloudError> {
         let url = format!("{}{path}", self.address);
         let mut request = self.client.request(method, url).timeout(within);
-        request = request.header("content-type", "application/json").body(body);
+        request = request.header(header::CONTENT_TYPE, "application/json").body(body);
         if let Some(key) = &self.key {
-            request = request.bearer_auth(key);
+            request = request.bearer_auth(key.expose());
         }
         let mut response = request.send().await.map_err(|e| self.failed(&e, within))?;
         let status = response.status().as_u16();
+        let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
+        if response.status().is_redirection() {
+            let target = text(header::LOCATION).unwrap_or("nowhere").to_owned();
+            return Err(CloudError::Redirected { url: self.address.to_string(), target });
+        }
+        let kind = text(header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        // A stream we did not ask for need not ever end.
+        if kind.starts_with("text/event-stream") {
+            return Err(self.garbled("it streams, though it was not asked to".into()));
+        }
+        let retry_after = text(header::RETRY_AFTER).and_then(pause);
+        let body = self.body(&mut response, within).await?;
+        Ok(Reply { status, kind, body, retry_after })
+    }
+
+    async fn body(&self, response: &mut Response, within: Duration) -> Result<Vec<u8>, CloudError> {
         let mut body = vec![];
         while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, within))? {
             body.extend_from_slice(&chunk);
             if body.len() > LARGEST {
-                let reason = format!("its answer is longer than {} MB", LARGEST >> 20);
-                return Err(CloudError::Garbled { url: self.address.to_string(), reason });
+                return Err(self.garbled(format!("its answer is longer than {} MB", LARGEST >> 20)));
             }
         }
-        Ok((status, body))
+        Ok(body)
     }
 
-    fn garbled(&self, reason: String) -> Trouble {
-        Trouble::Error(CloudError::Garbled { url: self.address.to_string(), reason })
+    pub fn garbled(&self, reason: String) -> CloudError {
+        CloudError::Garbled { url: self.address.to_string(), engine: self.engine, reason }
     }
 
     fn failed(&self, error: &reqwest::Error, within: Duration) -> CloudError {
@@ -197,6 +148,86 @@ impl Http {
         }
         CloudError::Unreachable { url, reason: cause(error) }
     }
+
+    /// What a good reply says; the words of a bad one become an error.
+    pub fn read<T: DeserializeOwned>(&self, reply: &Reply) -> Result<T, CloudError> {
+        if !reply.is_good() {
+            return Err(self.refusal(reply));
+        }
+        if !reply.kind.is_empty() && !reply.kind.contains("json") {
+            return Err(self.garbled(format!("its answer is {}, not JSON", reply.kind)));
+        }
+        serde_json::from_slice(&reply.body).map_err(|e| self.garbled(e.to_string()))
+    }
+
+    /// What a bad reply means.
+    pub fn refusal(&self, reply: &Reply) -> CloudError {
+        let words = words(&reply.body);
+        if is_context_full(reply.status, &words) {
+            return CloudError::ContextFull;
+        }
+        let message = match reply.status {
+            401 | 403 if words.is_empty() => "no or a wrong key; give it with --cloud-key".into(),
+            401 => format!("{words}: no or a wrong key; give it with --cloud-key"),
+            _ if words.is_empty() => "it gave no reason".into(),
+            _ => words,
+        };
+        CloudError::Refused { status: reply.status, message, retry_after: reply.retry_after }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub status: u16,
+    /// Its content type.
+    kind: String,
+    pub body: Vec<u8>,
+    retry_after: Option<Duration>,
+}
+
+impl Reply {
+    pub fn is_good(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// What an error says: every engine, and every proxy before it, has its own shape for that.
+fn words(body: &[u8]) -> String {
+    let told = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
+        let error = value.get("error").unwrap_or(&value);
+        let told = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
+        told.into_iter().flatten().find_map(Value::as_str).map(str::to_owned)
+    });
+    told.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+        if text.trim().is_empty() { String::new() } else { format!("{text:?}") }
+    })
+}
+
+/// The engines say in words that a context is full.
+fn is_context_full(status: u16, words: &str) -> bool {
+    let words = words.to_lowercase();
+    let says = |what: &str| words.contains(what);
+    matches!(status, 400 | 413 | 422)
+        && (says("context") || says("model length"))
+        && ["exceed", "longer", "maximum", "too long"].into_iter().any(says)
+}
+
+/// `Retry-After` in seconds; its other form, a date, is rare and counts as one second.
+fn pause(text: &str) -> Option<Duration> {
+    let seconds = text.trim().parse::<u64>().unwrap_or(1);
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
+/// TLS needs a provider of its primitives, once a process.
+fn provide_cryptography() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("another provider of cryptography was there first");
+        }
+    });
 }
 
 /// The innermost reason: the outer ones only say that a request failed.
@@ -208,25 +239,36 @@ fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
-    if text.trim().is_empty() { "an empty body".into() } else { format!("{text:?}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
-        for good in ["http://127.0.0.1:8080", "http://box.local:9/", "http://[::1]:80/under"] {
-            assert!(good.parse::<Address>().is_ok(), "{good}");
+    fn every_shape_of_error_is_read() {
+        for (body, said) in [
+            (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
+            (r#"{"error":{"message":"no such model","type":"x"}}"#, "no such model"),
+            (r#"{"object":"error","message":"too hot"}"#, "too hot"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            ("<html>502</html>", "\"<html>502</html>\""),
+            ("", ""),
+        ] {
+            assert_eq!(words(body.as_bytes()), said);
         }
-        for bad in ["", "localhost:80", "https://x", "ftp://x", "http://", "http://x/?q=1", "/tmp"]
-        {
-            let error = bad.parse::<Address>().unwrap_err().to_string();
-            assert!(error.contains("http://HOST:PORT"), "{error}");
-        }
-        assert_eq!("http://x:1/".parse::<Address>().unwrap().to_string(), "http://x:1");
+    }
+
+    #[test]
+    fn a_full_context_is_told_from_other_refusals() {
+        let full = "This model's maximum context length is 2048 tokens.";
+        assert!(is_context_full(400, full));
+        assert!(!is_context_full(500, full));
+        assert!(!is_context_full(400, "Prompt contains invalid tokens"));
+    }
+
+    #[test]
+    fn pauses_are_bounded() {
+        assert_eq!(pause("7"), Some(Duration::from_secs(7)));
+        assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("Wed, 21 Oct 2026 07:28:00 GMT"), Some(Duration::from_secs(1)));
     }
 }

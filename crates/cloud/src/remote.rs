@@ -1,248 +1,307 @@
-//! The client of Tandem's own cloud server.
+//! A cloud somewhere else, whoever it is: found out at the first need, asked within a deadline,
+//! left alone while it fails.
 
 use std::time::{Duration, Instant};
 
-use decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Fingerprint, Opened, Times, Token, Usage,
-    common_prefix,
-};
+use decode::{Answer, Ask, Cloud, CloudError, OnCloudError, Opened, Token};
+use tokio::time::{sleep, timeout};
 
 use crate::{
-    http::{Address, Http, Trouble},
-    protocol::{self, Health, Next, Open, Piece, Prompt, Want, code, id_bytes, prefix_hash},
+    Delay, Endpoint, Match, Opening,
+    breaker::Breaker,
+    conversation::Conversation,
+    embedded::Embedded,
+    engine::{About, Engine},
+    http::Http,
+    probe::probe,
+    protocol::{Judged, Piece},
 };
 
-/// How long an answer may take: a long prompt on a slow machine takes minutes to read.
-const DEADLINE: Duration = Duration::from_secs(300);
+/// How long after a lost connection the same question is asked once more. Asks may be repeated:
+/// they change nothing on the other side but its cache, and sessions number them.
+const AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a cloud may take to say that it is there.
-const KNOCK: Duration = Duration::from_secs(5);
+/// How long to wait at least before a cloud is tried again, where the text waits for it.
+const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often a session is brought back in step before an ask fails.
-const TRIES: usize = 4;
-
-/// How long to leave a cloud alone whose sessions are all at work.
-const BUSY: Duration = Duration::from_millis(400);
-
-/// What a cloud is told at the beginning.
+/// How a cloud is reached and treated.
 #[derive(Clone, Debug)]
-pub struct Opening {
-    /// What both sides begin with.
-    pub prompt: Prompt,
-    /// The edge's vocabulary; `None` when there is no edge.
-    pub vocabulary: Option<Fingerprint>,
+pub struct Settings {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Who it is, if that is known.
+    pub engine: Option<Engine>,
+    /// Which of its models, if it has several.
+    pub model: Option<String>,
+    /// How long one ask may take.
+    pub deadline: Duration,
+    /// What its failures mean.
+    pub on_error: OnCloudError,
+    /// A network to pretend.
+    pub delay: Option<Delay>,
 }
 
-/// A conversation with a cloud server. Nothing is sent before it is opened.
+impl Settings {
+    /// How long an ask may take unless told otherwise: a long prompt on a slow machine takes a
+    /// minute or two to read.
+    pub const DEADLINE: Duration = Duration::from_secs(120);
+
+    /// A cloud at an address; everything else as usual.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            engine: None,
+            model: None,
+            deadline: Self::DEADLINE,
+            on_error: OnCloudError::Keep,
+            delay: None,
+        }
+    }
+}
+
+/// A client in the language of whoever answers.
+#[derive(Debug)]
+pub(crate) enum Client {
+    Embedded(Box<Embedded>),
+    Engine(Box<Conversation>),
+}
+
+/// What is known of a cloud once it has answered.
+#[derive(Clone, Debug)]
+pub struct Introduction {
+    /// Who it is.
+    pub engine: Engine,
+    /// What it said of itself.
+    pub about: About,
+    /// What it has in common with the edge; `None` for Tandem's own cloud, which compares
+    /// fingerprints when a session is opened.
+    pub matched: Option<Match>,
+}
+
+/// A conversation with a cloud. Nothing is sent before it is opened.
 #[derive(Debug)]
 pub struct Remote {
-    http: Http,
+    /// `None` where no cloud may be asked.
+    line: Option<(Settings, Http)>,
     opening: Opening,
-    session: Option<Session>,
-    /// An earlier conversation whose cache the next session takes over.
-    from: Option<String>,
-}
-
-#[derive(Debug)]
-struct Session {
-    id: String,
-    exchange: Exchange,
-    sequence: u64,
-    /// What the cloud has of what was accepted.
-    held: Held,
-}
-
-#[derive(Debug, Default)]
-struct Held {
-    tokens: Vec<Token>,
-    text: String,
+    client: Option<Client>,
+    opened: bool,
+    breaker: Breaker,
+    asks: usize,
 }
 
 impl Remote {
-    /// A cloud at an address, with the key it wants, if any.
-    pub fn new(
-        address: Address,
-        key: Option<String>,
-        opening: Opening,
-    ) -> Result<Self, CloudError> {
-        let http = Http::new(address, key, DEADLINE)?;
-        Ok(Self { http, opening, session: None, from: None })
+    /// A cloud, and what the conversation begins with.
+    pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
+        let http = Http::new(&settings.endpoint, "a cloud")?;
+        Ok(Self { line: Some((settings, http)), ..Self::offline(opening) })
+    }
+
+    /// No cloud at all: every ask fails, and no socket is ever opened.
+    pub fn offline(opening: Opening) -> Self {
+        let breaker = Breaker::default();
+        Self { line: None, opening, client: None, opened: false, breaker, asks: 0 }
     }
 
     /// Goes on with another conversation: what its beginning shares with this one is not read
     /// again.
     pub fn reopen(&mut self, opening: Opening) {
-        self.opening = opening;
-        self.from = self.session.take().map(|s| s.id).or(self.from.take());
+        self.opened = false;
+        self.opening = opening.clone();
+        match &mut self.client {
+            Some(Client::Embedded(client)) => client.reopen(opening),
+            Some(Client::Engine(client)) => client.reopen(opening),
+            None => {}
+        }
     }
 
     /// Tells the cloud that the conversation is over.
     pub async fn close(&mut self) {
-        let ids = [self.session.take().map(|s| s.id), self.from.take()];
-        for id in ids.into_iter().flatten() {
-            self.http.delete(&format!("/v1/sessions/{id}")).await;
+        self.opened = false;
+        match &mut self.client {
+            Some(Client::Embedded(client)) => client.close().await,
+            Some(Client::Engine(client)) => client.close().await,
+            None => {}
         }
     }
 
-    async fn open_session(&mut self) -> Result<Opened, CloudError> {
-        let started = Instant::now();
-        self.knock().await?;
-        let open = Open {
-            prompt: self.opening.prompt.clone(),
-            vocabulary: self.opening.vocabulary.clone(),
-            from: self.from.clone(),
-        };
-        let opened: protocol::Opened =
-            self.http.post("/v1/sessions", &open).await.map_err(Trouble::into_error)?;
-        self.from = None;
-        let exchange = opened.exchange;
-        tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
-        let held = Held::default();
-        self.session = Some(Session { id: opened.session, exchange, sequence: 0, held });
-        let cloud_load = duration(opened.load_ms);
-        let network = started.elapsed().saturating_sub(cloud_load);
-        Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
-    }
-
-    /// Whether a cloud is there at all: an answer may take minutes, this may not.
-    async fn knock(&self) -> Result<(), CloudError> {
-        let health: Health = self.http.get("/health", KNOCK).await.map_err(Trouble::into_error)?;
-        tracing::debug!(service = health.service, version = health.version, "a cloud answers");
-        Ok(())
-    }
-
-    /// Opens a session that was lost. What travels must be what travelled before: ids of another
-    /// vocabulary would pass for ours.
-    async fn reopen_session(&mut self, ask: &Ask<'_>) -> Result<(), CloudError> {
-        let opened = self.open_session().await?;
-        let words = ask.want == decode::Want::Word;
-        if words == (opened.exchange == Exchange::Text) {
-            return Ok(());
+    /// Who answers, and what it has in common with the edge.
+    pub async fn meet(&mut self) -> Result<Introduction, CloudError> {
+        match self.client().await? {
+            Client::Embedded(client) => {
+                let health = client.health().await?;
+                let about = About { version: Some(health.version), ..About::default() };
+                Ok(Introduction { engine: Engine::Tandem, about, matched: None })
+            }
+            Client::Engine(client) => {
+                let matched = client.compare().await?;
+                let (engine, about) = (client.line().dialect().engine(), client.about().clone());
+                Ok(Introduction { engine, about, matched })
+            }
         }
-        let message = "it came back with another vocabulary".into();
-        Err(CloudError::Refused { status: 409, message })
     }
 
-    /// One try; `Ok(None)` when the session had to be brought back in step first.
-    async fn try_next(&mut self, ask: &Ask<'_>) -> Result<Option<Answer>, CloudError> {
-        let Some(session) = &mut self.session else {
-            self.reopen_session(ask).await?;
-            return Ok(None);
-        };
-        let started = Instant::now();
-        session.sequence += 1;
-        let path = format!("/v1/sessions/{}/next", session.id);
-        match self.http.post(&path, &session.request(ask)).await {
-            Ok(answer) => Ok(Some(session.accept(ask, answer, started.elapsed()))),
-            Err(trouble) => match trouble.code() {
-                Some(code::CONFLICT) => {
-                    // Everything is sent again; what the cloud's cache shares with it is not read
-                    // again.
-                    tracing::warn!("the cloud lost step and is brought back");
-                    session.held = Held::default();
-                    Ok(None)
-                }
-                Some(code::BUSY) => {
-                    tokio::time::sleep(BUSY).await;
-                    Ok(None)
-                }
-                Some(code::EVICTED | code::UNKNOWN_SESSION) => {
-                    tracing::warn!("the cloud forgot the session; it is opened again");
-                    self.session = None;
-                    Ok(None)
-                }
-                _ => Err(trouble.into_error()),
+    /// One way there and back, with as little to do at the other end as there is.
+    pub async fn ping(&mut self) -> Result<Duration, CloudError> {
+        let path = match self.client().await? {
+            Client::Embedded(_) => "/health",
+            Client::Engine(client) => match client.line().dialect().engine() {
+                Engine::LlamaServer | Engine::Vllm | Engine::Tandem => "/health",
+                // Its health check writes a token.
+                Engine::Sglang => "/model_info",
+                Engine::OpenAi => "/v1/models",
             },
+        };
+        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        let started = Instant::now();
+        sleep(settings.delay.map_or(Duration::ZERO, |delay| delay.of(self.asks))).await;
+        self.asks += 1;
+        http.get(path, settings.deadline).await?;
+        Ok(started.elapsed())
+    }
+
+    /// What the cloud thinks of a continuation, for every token of it, in one prefill. `accepted`
+    /// is what stands before it.
+    pub async fn score(
+        &mut self,
+        accepted: Ask<'_>,
+        continuation: Piece,
+    ) -> Result<Vec<Judged>, CloudError> {
+        let deadline = self.settings()?.deadline;
+        match (self.client().await?, continuation) {
+            (Client::Embedded(client), piece) => client.score(&accepted, piece, deadline).await,
+            (Client::Engine(client), Piece::Ids(ids)) => {
+                let scored = client.score(accepted.tokens, &ids, deadline).await?;
+                Ok(scored.into_iter().map(Judged::from).collect())
+            }
+            (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
+                engine: client.line().dialect().engine().title(),
+                what: "can label only where ids travel",
+            }),
         }
     }
-}
 
-impl Session {
-    fn request(&self, ask: &Ask<'_>) -> Next {
-        let (position, hash, append) = match self.exchange {
-            Exchange::Ids => {
-                let shared = common_prefix(&self.held.tokens, ask.tokens);
-                let (before, after) = ask.tokens.split_at(shared);
-                (shared, prefix_hash(id_bytes(before)), Piece::Ids(after.to_vec()))
+    fn settings(&self) -> Result<&Settings, CloudError> {
+        self.line.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
+    }
+
+    async fn client(&mut self) -> Result<&mut Client, CloudError> {
+        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        if self.client.is_none() {
+            let model = settings.model.as_deref();
+            self.client = Some(probe(http, settings.engine, model, self.opening.clone()).await?);
+        }
+        self.client.as_mut().ok_or(CloudError::NotOpened)
+    }
+
+    async fn try_open(&mut self) -> Result<Opened, CloudError> {
+        let opened = match self.client().await? {
+            Client::Embedded(client) => client.open().await,
+            Client::Engine(client) => client.open().await,
+        };
+        self.opened = opened.is_ok();
+        opened
+    }
+
+    /// One ask within its deadline, over the network as it is or as it is pretended to be.
+    async fn try_next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        let settings = self.settings()?;
+        let (after, url) = (settings.deadline, settings.endpoint.address.to_string());
+        let delay = settings.delay.map_or(Duration::ZERO, |delay| delay.of(self.asks));
+        self.asks += 1;
+        let answer = async {
+            sleep(delay).await;
+            let mut answer = self.ask_twice(ask, after).await?;
+            answer.times.network += delay;
+            Ok(answer)
+        };
+        timeout(after, answer).await.unwrap_or(Err(CloudError::TooLate { url, after }))
+    }
+
+    async fn ask_twice(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+        match self.ask_once(ask, within).await {
+            // A kept-alive connection that the other side closed meanwhile looks like this.
+            Err(CloudError::Unreachable { .. }) => {
+                sleep(AGAIN).await;
+                self.ask_once(ask, within).await
             }
-            Exchange::Text => {
-                let (before, after) = ask.text.split_at(shared_text(&self.held.text, ask.text));
-                (before.len(), prefix_hash(before), Piece::Text(after.to_owned()))
+            other => other,
+        }
+    }
+
+    async fn ask_once(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+        match self.client().await? {
+            Client::Embedded(client) => client.next(ask, within).await,
+            Client::Engine(client) => client.next(ask, within).await,
+        }
+    }
+
+    /// Passes, waits or refuses, as the breaker and the user will have it.
+    async fn admit(&mut self) -> Result<(), CloudError> {
+        let patient = self.settings()?.on_error == OnCloudError::Wait;
+        loop {
+            match self.breaker.admit(Instant::now()) {
+                Err(CloudError::Resting { left, .. }) if patient => sleep(left).await,
+                other => return other,
             }
-        };
-        let want = match ask.want {
-            decode::Want::Tokens(n) => Want::Tokens(n),
-            decode::Want::Word => Want::Word(true),
-        };
-        Next { sequence: self.sequence, position, hash, append, want, sampling: *ask.sampling }
+        }
     }
 
-    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
-        let cost = answer.cost;
-        let times = Times {
-            // The other side's clock may say anything; it cannot have taken longer than we waited.
-            cloud_queue: duration(cost.queued_ms).min(took),
-            cloud_prefill: duration(cost.prefill_ms).min(took),
-            cloud_decode: duration(cost.decode_ms).min(took),
-            ..Times::default()
+    /// Tells the breaker; gives back what is final.
+    async fn settle<T>(&mut self, tried: Result<T, CloudError>) -> Option<Result<T, CloudError>> {
+        let error = match tried {
+            Ok(answer) => {
+                self.breaker.succeeded();
+                return Some(Ok(answer));
+            }
+            Err(error) => error,
         };
-        let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
-        let protocol::Cost { prefilled, cached, decoded, .. } = cost;
-        let answer = Answer {
-            end: answer.finish_reason == Some(protocol::Finish::Stop),
-            full: answer.finish_reason == Some(protocol::Finish::Length),
-            tokens: answer.tokens,
-            usage: Usage { prefilled, cached, decoded },
-            times: Times { network: took.saturating_sub(at_cloud), ..times },
-        };
-        self.held.tokens =
-            ask.tokens.iter().copied().chain(answer.tokens.iter().map(|t| t.id)).collect();
-        self.held.text = format!("{}{}", ask.text, answer.text());
-        answer
+        self.breaker.failed(Instant::now(), &error);
+        let patient = self.settings().is_ok_and(|s| s.on_error == OnCloudError::Wait);
+        if patient && error.is_temporary() {
+            tracing::warn!("waiting for the cloud: {error}");
+            sleep(PATIENCE).await;
+            return None;
+        }
+        Some(Err(error))
     }
-}
-
-/// How many leading bytes two texts share, whole characters only.
-fn shared_text(a: &str, b: &str) -> usize {
-    let mut shared = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    while !b.is_char_boundary(shared) {
-        shared -= 1;
-    }
-    shared
-}
-
-/// A time the other side told us; nonsense counts nothing.
-fn duration(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
 }
 
 impl Cloud for Remote {
     async fn open(&mut self) -> Result<Opened, CloudError> {
-        self.open_session().await
+        loop {
+            self.admit().await?;
+            let tried = self.try_open().await;
+            if let Some(opened) = self.settle(tried).await {
+                return opened;
+            }
+        }
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        for _ in 0..TRIES {
-            if let Some(answer) = self.try_next(&ask).await? {
-                return Ok(answer);
+        if !self.opened {
+            return Err(CloudError::NotOpened);
+        }
+        loop {
+            self.admit().await?;
+            let tried = self.try_next(ask).await;
+            if let Some(answer) = self.settle(tried).await {
+                return answer;
             }
         }
-        let message = "it cannot be brought back in step".into();
-        Err(CloudError::Refused { status: 409, message })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_share_whole_characters() {
-        assert_eq!(shared_text("", "abc"), 0);
-        assert_eq!(shared_text("abc", "abd"), 2);
-        assert_eq!(shared_text("中文", "中国"), 3);
-        // 文 and 斆 share their first byte.
-        assert_eq!(shared_text("中\u{6587}", "中\u{6586}"), 3);
-        assert_eq!(shared_text("abc", "ab"), 2);
+impl From<crate::engine::Scored> for Judged {
+    fn from(scored: crate::engine::Scored) -> Self {
+        let answered = |id: Token, logprob: f32| decode::Answered {
+            id: Some(id),
+            text: String::new(),
+            logprob: Some(logprob),
+        };
+        Self {
+            given: answered(scored.id, scored.logprob),
+            greedy: answered(scored.greedy, scored.greedy_logprob),
+        }
     }
 }

@@ -69,12 +69,14 @@ pub struct Answer {
 /// One token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
-    /// In the cloud's vocabulary.
-    pub id: Token,
+    /// In the cloud's vocabulary; `None` where the cloud gives text alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Token>,
     /// The characters that became whole with it.
     pub text: String,
-    /// How likely the cloud held it, from raw logits.
-    pub logprob: f32,
+    /// How likely the cloud held it, from raw logits; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logprob: Option<f32>,
 }
 
 impl Answer {
@@ -82,6 +84,18 @@ impl Answer {
     pub fn text(&self) -> String {
         self.tokens.iter().map(|t| t.text.as_str()).collect()
     }
+}
+
+/// What a failure of the cloud means for the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCloudError {
+    /// The edge's own token is accepted and marked; the cloud is asked again later.
+    #[default]
+    Keep,
+    /// The text waits until the cloud is back; what waiting cannot mend ends it.
+    Wait,
+    /// The text ends here.
+    Fail,
 }
 
 /// Why there is no answer.
@@ -96,7 +110,7 @@ pub enum CloudError {
         reason: String,
     },
     /// No answer in time.
-    #[error("the cloud at {url} did not answer within {} s", after.as_secs())]
+    #[error("the cloud at {url} did not answer within {} s", after.as_secs_f32())]
     TooLate {
         /// Whom we asked.
         url: String,
@@ -110,26 +124,69 @@ pub enum CloudError {
         status: u16,
         /// Its words.
         message: String,
+        /// When it may be asked again, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// It sends us elsewhere, where the key must not follow.
+    #[error("{url} redirects to {target}: if that is your cloud, give that address")]
+    Redirected {
+        /// Whom we asked.
+        url: String,
+        /// Where it points.
+        target: String,
     },
     /// Something that is not an answer.
-    #[error("{url} does not answer like a Tandem cloud: {reason}; is it one?")]
+    #[error("{url} does not answer like {engine}: {reason}; is it one?")]
     Garbled {
         /// Whom we asked.
         url: String,
+        /// Whom we took it for.
+        engine: &'static str,
         /// What is wrong with it.
         reason: String,
     },
+    /// It failed before and is left alone for a while.
+    #[error("the cloud is left alone for {:.1} s more after failing: {last}", left.as_secs_f32())]
+    Resting {
+        /// Until it is asked again.
+        left: Duration,
+        /// What happened last.
+        last: Box<CloudError>,
+    },
+    /// No network was wanted.
+    #[error("offline: no cloud is asked")]
+    Offline,
     /// The conversation no longer fits.
-    #[error("the conversation no longer fits the cloud's context: raise its --context")]
+    #[error("the conversation no longer fits the cloud's context: raise it there")]
     ContextFull,
     /// Asked before it was opened, or where there is none.
     #[error("no cloud was opened")]
     NotOpened,
+    /// A cloud that takes only text cannot be given messages.
+    #[error("{engine} takes only text and has no chat template: give one with --cloud-template")]
+    NoTemplate {
+        /// Which engine.
+        engine: &'static str,
+    },
+    /// The engine cannot do this.
+    #[error("{engine} {what}")]
+    Unsupported {
+        /// Which engine.
+        engine: &'static str,
+        /// What it lacks.
+        what: &'static str,
+    },
     /// An id outside the vocabulary both sides said they share.
-    #[error("the cloud answered with token {}, which the vocabulary does not have", id.0)]
+    #[error("token {} is not in the vocabulary the two models are said to share", id.0)]
     UnknownToken {
         /// The id.
         id: Token,
+    },
+    /// No id where ids travel.
+    #[error("the cloud gave no token id for {text:?}, where ids were agreed on")]
+    MissingToken {
+        /// What it gave.
+        text: String,
     },
     /// The edge's tokenizer cannot write the word.
     #[error("the edge's tokenizer cannot write the cloud's word {word:?}")]
@@ -137,6 +194,18 @@ pub enum CloudError {
         /// The word.
         word: String,
     },
+}
+
+impl CloudError {
+    /// Whether the same question may be answered later.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TooLate { .. } => true,
+            Self::Refused { status, .. } => matches!(status, 408 | 429 | 500 | 502..=504),
+            Self::Resting { last, .. } => last.is_temporary(),
+            _ => false,
+        }
+    }
 }
 
 /// The large model with its cache of one conversation.

@@ -46,6 +46,10 @@ impl Vocabulary for FakeVocabulary {
         self.pieces.get(token.index()).cloned().unwrap_or_default()
     }
 
+    fn spell(&self, token: Token) -> Vec<u8> {
+        if self.is_end(token) { b"<end>".to_vec() } else { self.piece(token) }
+    }
+
     fn is_end(&self, token: Token) -> bool {
         token == Token(0)
     }
@@ -149,19 +153,29 @@ pub struct FakeCloud {
     exchange: Exchange,
     /// Asks answered so far.
     pub answered: usize,
-    /// The ask, counted from 0, from which on it is gone.
-    pub dies_at: Option<usize>,
+    /// How often it was asked.
+    pub asked: usize,
+    /// The asks, counted from 0, at which it is gone.
+    pub gone: std::ops::Range<usize>,
 }
 
 impl FakeCloud {
     /// A cloud that has been given a prompt.
     pub fn new(model: FakeModel, prompt: Vec<Token>, exchange: Exchange) -> Self {
-        Self { model, prompt, exchange, answered: 0, dies_at: None }
+        Self { model, prompt, exchange, answered: 0, asked: 0, gone: 0..0 }
     }
 
     /// The error of a cloud that is gone.
-    pub fn gone() -> CloudError {
+    pub fn error() -> CloudError {
         CloudError::Unreachable { url: "fake".into(), reason: "it died".into() }
+    }
+
+    fn knock(&mut self) -> Result<(), CloudError> {
+        if self.gone.contains(&self.asked) {
+            self.asked += 1;
+            return Err(Self::error());
+        }
+        Ok(())
     }
 
     fn write(
@@ -179,22 +193,19 @@ impl FakeCloud {
 
     fn answered(&self, id: Token, stream: &mut TextStream) -> Answered {
         let text = stream.push(&self.model.vocabulary.piece(id));
-        Answered { id, text, logprob: 0.0 }
+        Answered { id: Some(id), text, logprob: Some(0.0) }
     }
 }
 
 impl Cloud for FakeCloud {
     async fn open(&mut self) -> Result<Opened, CloudError> {
-        if self.dies_at == Some(0) {
-            return Err(Self::gone());
-        }
+        self.knock()?;
         Ok(Opened { exchange: self.exchange, times: Default::default() })
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        if self.dies_at.is_some_and(|at| self.answered >= at) {
-            return Err(Self::gone());
-        }
+        self.knock()?;
+        self.asked += 1;
         self.answered += 1;
         let mut context = self.prompt.clone();
         match self.exchange {

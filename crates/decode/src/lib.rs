@@ -38,7 +38,7 @@ pub mod trace;
 pub mod transcript;
 pub mod vocabulary;
 
-pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, Opened, Want};
+pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};

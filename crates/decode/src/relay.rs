@@ -1,7 +1,7 @@
 //! Mode `large`: the cloud writes everything, the edge is not even loaded.
 
 use crate::{
-    Ask, Cloud, CloudError, Limits, Sampling, SessionError, Transcript, Want,
+    Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError, Transcript, Want,
     trace::{FinishReason, Source, Span},
     transcript::Written,
 };
@@ -13,7 +13,7 @@ const LONGEST_ANSWER: usize = 16;
 #[derive(Debug)]
 pub struct Relay<C> {
     cloud: C,
-    opened: bool,
+    exchange: Option<Exchange>,
     sampling: Sampling,
     want: usize,
     transcript: Transcript,
@@ -23,7 +23,7 @@ impl<C: Cloud> Relay<C> {
     /// The conversation was given when the cloud was made.
     pub fn new(cloud: C, sampling: Sampling, limits: Limits) -> Self {
         let transcript = Transcript::new(limits);
-        Self { cloud, opened: false, sampling, want: 1, transcript }
+        Self { cloud, exchange: None, sampling, want: 1, transcript }
     }
 
     /// Advances by one answer; `None` at the end of the text. The first answers are short, so that
@@ -46,9 +46,10 @@ impl<C: Cloud> Relay<C> {
 
     async fn answer(&mut self) -> Result<Span, SessionError> {
         let mut times = Default::default();
-        if !self.opened {
-            times = self.cloud.open().await?.times;
-            self.opened = true;
+        if self.exchange.is_none() {
+            let opened = self.cloud.open().await?;
+            times = opened.times;
+            self.exchange = Some(opened.exchange);
         }
         let ask = Ask {
             tokens: self.transcript.tokens(),
@@ -69,6 +70,7 @@ impl<C: Cloud> Relay<C> {
             source: Source::Cloud,
             score: None,
             eligible: None,
+            exchange: self.exchange,
             times,
             usage: Some(answer.usage),
         });
@@ -78,6 +80,11 @@ impl<C: Cloud> Relay<C> {
             span.rest.push_str(&rest.rest);
         }
         Ok(span)
+    }
+
+    /// What travels, once the cloud has been opened.
+    pub fn exchange(&self) -> Option<Exchange> {
+        self.exchange
     }
 
     /// What happened so far.

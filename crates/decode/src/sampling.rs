@@ -194,9 +194,13 @@ pub fn logprob(logits: &[f32], token: Token) -> f32 {
 
 /// A number in 0..1 that depends on the seed and the position alone.
 pub fn unit(seed: u64, position: usize) -> f64 {
+    (hash(seed, position) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The seed of one position, for whoever draws there with a generator of its own.
+pub fn hash(seed: u64, position: usize) -> u64 {
     // SplitMix64 over both, mixed twice so that neighbouring seeds and positions do not line up.
-    let mixed = split_mix(split_mix(seed) ^ position as u64);
-    (mixed >> 11) as f64 / (1u64 << 53) as f64
+    split_mix(split_mix(seed) ^ position as u64)
 }
 
 fn split_mix(value: u64) -> u64 {

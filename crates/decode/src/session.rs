@@ -14,8 +14,9 @@ use std::{sync::Arc, time::Instant};
 use thiserror::Error;
 
 use crate::{
-    Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits, Router, Sampling,
-    SamplingError, Score, Step, Threshold, Token, Transcript, Vocabulary, Want, boundary,
+    Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
+    OnCloudError, Router, Sampling, SamplingError, Score, Step, Threshold, Token, Transcript,
+    Vocabulary, Want, boundary,
     trace::{FinishReason, Source, Span, Times, Usage},
     transcript::Written,
 };
@@ -42,7 +43,7 @@ pub enum SessionError {
     /// No token could be chosen.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
-    /// There is no edge to fall back to.
+    /// The cloud failed, and the edge was not to stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
 }
@@ -67,28 +68,8 @@ pub struct Routing<R, C> {
     pub threshold: Threshold,
     /// Opened by the first ask.
     pub cloud: C,
-}
-
-/// What is known of the cloud.
-#[derive(Debug)]
-enum Link {
-    Unopened,
-    Open(Exchange),
-    /// It failed; the edge finishes alone.
-    Lost {
-        error: CloudError,
-        exchange: Option<Exchange>,
-    },
-}
-
-impl Link {
-    fn exchange(&self) -> Option<Exchange> {
-        match self {
-            Self::Unopened => None,
-            Self::Open(exchange) => Some(*exchange),
-            Self::Lost { exchange, .. } => *exchange,
-        }
-    }
+    /// What to do where it fails.
+    pub on_error: OnCloudError,
 }
 
 /// One generation on the edge, with or without a cloud behind it.
@@ -96,7 +77,10 @@ pub struct Session<E, R, C> {
     edge: E,
     vocabulary: Arc<dyn Vocabulary>,
     routing: Option<Routing<R, C>>,
-    link: Link,
+    /// What travels to the cloud, once it has been opened.
+    exchange: Option<Exchange>,
+    /// The cloud's last failure.
+    cloud_error: Option<CloudError>,
     sampling: Sampling,
     /// Accepted, and not yet read by the edge.
     unread: Vec<Token>,
@@ -127,7 +111,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             vocabulary: edge.vocabulary(),
             edge,
             routing,
-            link: Link::Unopened,
+            exchange: None,
+            cloud_error: None,
             sampling: plan.sampling,
             unread: prompt[read..].to_vec(),
             read,
@@ -151,7 +136,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.unread.clear();
 
         let (score, mut times) = self.judge(&step);
-        let written = match self.decide(&step, score, &mut times).await {
+        let written = match self.decide(score) {
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => self.ask(&step, &mut times).await?,
         };
@@ -170,15 +155,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// What travels to the cloud, once it has been opened.
     pub fn exchange(&self) -> Option<Exchange> {
-        self.link.exchange()
+        self.exchange
     }
 
-    /// Why the cloud was given up, if it was.
+    /// The cloud's last failure, whether or not it came back.
     pub fn cloud_error(&self) -> Option<&CloudError> {
-        match &self.link {
-            Link::Lost { error, .. } => Some(error),
-            Link::Unopened | Link::Open(_) => None,
-        }
+        self.cloud_error.as_ref()
     }
 
     fn judge(&self, step: &Step) -> (Option<Score>, Times) {
@@ -193,28 +175,16 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         (score, times)
     }
 
-    async fn decide(&mut self, step: &Step, score: Option<Score>, times: &mut Times) -> Decision {
-        let (Some(routing), Some(score)) = (&mut self.routing, score) else {
-            return Decision::Keep;
-        };
-        if routing.threshold.decide(score) == Decision::Keep {
-            return Decision::Keep;
+    fn decide(&self, score: Option<Score>) -> Decision {
+        match (&self.routing, score) {
+            (Some(routing), Some(score)) => routing.threshold.decide(score),
+            _ => Decision::Keep,
         }
-        if matches!(self.link, Link::Unopened) {
-            self.link = match routing.cloud.open().await {
-                Ok(opened) => {
-                    *times += opened.times;
-                    Link::Open(opened.exchange)
-                }
-                Err(error) => Link::Lost { error, exchange: None },
-            };
-        }
-        if self.eligible(step) == Some(false) { Decision::Keep } else { Decision::Ask }
     }
 
-    /// Whether the cloud can answer here; `None` where it was never heard of.
+    /// Whether the cloud can answer here; `None` while it is not known what will travel.
     fn eligible(&self, step: &Step) -> Option<bool> {
-        match self.link.exchange()? {
+        match self.exchange? {
             Exchange::Ids => Some(true),
             Exchange::Text => {
                 let proposal = self.vocabulary.piece(step.proposed);
@@ -237,21 +207,38 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<Draft, SessionError> {
-        match self.answer(times).await {
-            Ok(draft) => Ok(draft),
-            Err(error) => {
-                self.link = Link::Lost { error, exchange: self.link.exchange() };
+        let error = match self.answer(step, times).await {
+            Ok(Some(draft)) => return Ok(draft),
+            Ok(None) => return self.keep(step),
+            Err(error) => error,
+        };
+        self.cloud_error = Some(error.clone());
+        match self.routing.as_ref().map(|r| r.on_error) {
+            Some(OnCloudError::Wait | OnCloudError::Fail) => Err(error.into()),
+            Some(OnCloudError::Keep) | None => {
                 Ok(Draft { source: Source::Fallback, ..self.keep(step)? })
             }
         }
     }
 
-    async fn answer(&mut self, times: &mut Times) -> Result<Draft, CloudError> {
-        let (routing, want) = match (&mut self.routing, &self.link) {
-            (Some(routing), Link::Open(Exchange::Ids)) => (routing, Want::Tokens(1)),
-            (Some(routing), Link::Open(Exchange::Text)) => (routing, Want::Word),
-            (_, Link::Lost { error, .. }) => return Err(error.clone()),
-            (_, Link::Unopened) | (None, _) => return Err(CloudError::NotOpened),
+    /// The cloud's answer; `None` where it cannot be asked.
+    async fn answer(
+        &mut self,
+        step: &Step,
+        times: &mut Times,
+    ) -> Result<Option<Draft>, CloudError> {
+        if self.exchange.is_none() {
+            let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
+            let opened = routing.cloud.open().await?;
+            *times += opened.times;
+            self.exchange = Some(opened.exchange);
+        }
+        if self.eligible(step) == Some(false) {
+            return Ok(None);
+        }
+        let want = match self.exchange {
+            Some(Exchange::Text) => Want::Word,
+            Some(Exchange::Ids) | None => Want::Tokens(1),
         };
         let ask = Ask {
             tokens: self.transcript.tokens(),
@@ -259,24 +246,27 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             want,
             sampling: &self.sampling,
         };
+        let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
         let answer = routing.cloud.next(ask).await?;
         *times += answer.times;
         if answer.tokens.is_empty() && !answer.end {
             return Err(CloudError::ContextFull);
         }
         let tokens = match want {
-            Want::Tokens(_) => self.check(answer.tokens.iter().map(|t| t.id).collect())?,
+            Want::Tokens(_) => self.check(&answer)?,
             Want::Word => self.translate(answer.text())?,
         };
         let (source, eligible) = (Source::Cloud, Some(true));
-        Ok(Draft { tokens, source, eligible, usage: Some(answer.usage) })
+        Ok(Some(Draft { tokens, source, eligible, usage: Some(answer.usage) }))
     }
 
-    fn check(&self, tokens: Vec<Token>) -> Result<Vec<Token>, CloudError> {
-        match tokens.iter().find(|t| t.index() >= self.vocabulary.len()) {
-            Some(&id) => Err(CloudError::UnknownToken { id }),
-            None => Ok(tokens),
-        }
+    fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
+        let known = |t: &Answered| match t.id {
+            Some(id) if id.index() < self.vocabulary.len() => Ok(id),
+            Some(id) => Err(CloudError::UnknownToken { id }),
+            None => Err(CloudError::MissingToken { text: t.text.clone() }),
+        };
+        answer.tokens.iter().map(known).collect()
     }
 
     /// The cloud's word in the edge's tokens.
@@ -295,12 +285,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             self.transcript.spend(times, draft.usage);
             return self.transcript.end(FinishReason::Stop);
         }
-        let piece = |t: &Token| (*t, self.vocabulary.piece(*t));
+        let piece = |t: &Token| (Some(*t), self.vocabulary.piece(*t));
         let written = Written {
             tokens: draft.tokens.iter().map(piece).collect(),
             source: draft.source,
             score,
             eligible: draft.eligible,
+            exchange: self.exchange.filter(|_| draft.source == Source::Cloud),
             times,
             usage: draft.usage,
         };

@@ -19,8 +19,10 @@ pub struct Stats {
     pub routed_share: f64,
     /// Times the cloud answered.
     pub asks: usize,
-    /// Tokens the cloud read for that.
-    pub cloud_prefilled: usize,
+    /// Tokens the cloud read for that; `None` where it did not say.
+    pub cloud_prefilled: Option<usize>,
+    /// Tokens it found in its cache instead; `None` where it did not say.
+    pub cloud_cached: Option<usize>,
     /// Tokens the cloud wrote for that, look-ahead included.
     pub cloud_decoded: usize,
     /// Characters of text.
@@ -74,6 +76,7 @@ impl Stats {
             routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
             asks: tally.asks.len(),
             cloud_prefilled: tally.asks.iter().map(|a| a.prefilled).sum(),
+            cloud_cached: tally.asks.iter().map(|a| a.cached).sum(),
             cloud_decoded: tally.asks.iter().map(|a| a.decoded).sum(),
             characters,
             time_to_first_token: clock.first.map_or(Duration::ZERO, |f| f - clock.started),

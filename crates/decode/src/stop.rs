@@ -81,11 +81,12 @@ mod tests {
     fn token(text: &str) -> Accepted {
         Accepted {
             index: 0,
-            id: Token(0),
+            id: Some(Token(0)),
             text: text.into(),
             source: Source::Edge,
             score: None,
             eligible: None,
+            degraded: None,
             times: Times::default(),
             cloud: None,
         }

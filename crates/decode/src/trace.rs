@@ -4,7 +4,7 @@ use std::{iter::Sum, ops::AddAssign, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::{Score, Token};
+use crate::{Exchange, Score, Token};
 
 /// Who wrote a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -78,10 +78,10 @@ impl Sum for Times {
 /// What an ask cost the cloud, by its own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Tokens the cloud had to read for this answer.
-    pub prefilled: usize,
-    /// Tokens it found in its cache.
-    pub cached: usize,
+    /// Tokens the cloud had to read for this answer; `None` where it does not say.
+    pub prefilled: Option<usize>,
+    /// Tokens it found in its cache; `None` where it does not say.
+    pub cached: Option<usize>,
     /// Tokens it wrote, look-ahead included.
     pub decoded: usize,
 }
@@ -91,8 +91,10 @@ pub struct Usage {
 pub struct Accepted {
     /// How many tokens were accepted before it.
     pub index: usize,
-    /// Its id, in the vocabulary of the model that reads it next.
-    pub id: Token,
+    /// Its id, in the vocabulary of the model that reads it next; `None` where a cloud alone writes
+    /// and gives no ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<Token>,
     /// The characters that became whole with it.
     pub text: String,
     /// Who wrote it.
@@ -102,6 +104,9 @@ pub struct Accepted {
     /// Whether the cloud could have been asked here; `None` while it is not known what will travel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eligible: Option<bool>,
+    /// `text` on what the cloud wrote where ids could not travel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Exchange>,
     /// Where its time went; for a word of several tokens, all on the first.
     pub times: Times,
     /// What the cloud said of the ask; on the first token of an answer.

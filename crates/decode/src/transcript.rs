@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::{
-    Score, Token,
+    Exchange, Score, Token,
     stats::{Clock, Stats, Tally},
     stop::StopFilter,
     text::TextStream,
@@ -22,8 +22,10 @@ pub struct Limits {
 /// Tokens somebody wrote, before they are accepted.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Each with its bytes.
-    pub tokens: Vec<(Token, Vec<u8>)>,
+    /// Each with its bytes, and with its id if it is known.
+    pub tokens: Vec<(Option<Token>, Vec<u8>)>,
+    /// What travelled, where the cloud wrote.
+    pub exchange: Option<Exchange>,
     pub source: Source,
     pub score: Option<Score>,
     pub eligible: Option<bool>,
@@ -35,6 +37,8 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub struct Transcript {
     tokens: Vec<Token>,
+    /// How many tokens were accepted, with an id or without.
+    accepted: usize,
     text: String,
     stream: TextStream,
     stop: StopFilter,
@@ -53,6 +57,7 @@ impl Transcript {
         let now = Instant::now();
         Self {
             tokens: vec![],
+            accepted: 0,
             text: String::new(),
             stream: TextStream::default(),
             stop: StopFilter::new(limits.stops),
@@ -67,7 +72,7 @@ impl Transcript {
         }
     }
 
-    /// Every accepted token.
+    /// Every accepted token whose id is known: all of them, unless a cloud without ids writes alone.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
@@ -99,7 +104,7 @@ impl Transcript {
 
     /// How many tokens may still be accepted.
     pub(crate) fn room(&self) -> usize {
-        self.max_tokens - self.tokens.len()
+        self.max_tokens - self.accepted
     }
 
     /// Counts what a position cost, whether or not it led to a token.
@@ -117,23 +122,25 @@ impl Transcript {
             let text = self.stream.push(&piece);
             self.text.push_str(&text);
             let token = Accepted {
-                index: self.tokens.len(),
+                index: self.accepted,
                 id,
                 text,
                 source: written.source,
                 score: written.score,
                 eligible: written.eligible,
+                degraded: written.exchange.filter(|e| *e == Exchange::Text),
                 times: std::mem::take(&mut times),
                 cloud: usage.take(),
             };
-            self.tokens.push(id);
+            self.tokens.extend(id);
+            self.accepted += 1;
             let released = self.stop.push(token);
             self.show(&mut span, released.tokens);
             if released.stopped {
                 self.finish = Some(FinishReason::Stop);
                 break;
             }
-            if self.tokens.len() == self.max_tokens {
+            if self.accepted == self.max_tokens {
                 self.close(&mut span, FinishReason::Length);
                 break;
             }

@@ -27,6 +27,9 @@ pub trait Vocabulary: Send + Sync {
     /// vocabulary. A token may end inside a character.
     fn piece(&self, token: Token) -> Vec<u8>;
 
+    /// As [`piece`](Self::piece), but a special token is spelled out.
+    fn spell(&self, token: Token) -> Vec<u8>;
+
     /// Whether the token ends the text.
     fn is_end(&self, token: Token) -> bool;
 

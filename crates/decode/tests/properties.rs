@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use decode::{
-    Accepted, CloudError, Exchange, FinishReason, Limits, Plan, Relay, Router, Routing, Sampling,
-    Score, Session, Source, Step, Threshold, Token, Vocabulary,
+    Accepted, CloudError, Exchange, FinishReason, Limits, OnCloudError, Plan, Relay, Router,
+    Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 use proptest::prelude::*;
@@ -91,6 +91,7 @@ impl Case {
             router: Margin,
             threshold: Threshold::new(tau).unwrap(),
             cloud: &mut cloud,
+            on_error: OnCloudError::Keep,
         });
         let plan = Plan { prompt: self.prompt(), sampling: self.sampling, limits };
         let mut session = Session::new(&mut edge, routing, plan).unwrap();
@@ -124,7 +125,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn ids(tokens: &[Accepted]) -> Vec<Token> {
-    tokens.iter().map(|t| t.id).collect()
+    tokens.iter().filter_map(|t| t.id).collect()
 }
 
 proptest! {
@@ -164,7 +165,7 @@ proptest! {
     fn streamed_text_is_the_whole(case in prop_oneof![cases(Exchange::Ids), cases(Exchange::Text)], tau in 0f32..=1.0) {
         let outcome = case.joint(tau);
         let vocabulary = FakeModel::new(0, PIECES).vocabulary;
-        let bytes: Vec<u8> = outcome.tokens.iter().flat_map(|t| vocabulary.piece(t.id)).collect();
+        let bytes: Vec<u8> = outcome.tokens.iter().filter_map(|t| t.id).flat_map(|id| vocabulary.piece(id)).collect();
         let joined: String = outcome.tokens.iter().map(|t| t.text.as_str()).collect();
         prop_assert_eq!(&outcome.streamed, &outcome.text);
         prop_assert_eq!(&joined, &outcome.text);
@@ -183,7 +184,7 @@ proptest! {
     #[test]
     fn a_lost_cloud_is_survived_and_told(case in prop_oneof![cases(Exchange::Ids), cases(Exchange::Text)], dies_at in 0usize..12, tau in 0.3f32..=1.0) {
         let mut cloud = case.cloud();
-        cloud.dies_at = Some(dies_at);
+        cloud.gone = dies_at..usize::MAX;
         let lost = case.run(Some(tau), cloud, case.limits());
         let whole = case.joint(tau);
         prop_assert!(matches!(lost.reason, Some(FinishReason::Stop | FinishReason::Length)));
@@ -194,8 +195,50 @@ proptest! {
         prop_assert_eq!(ids(&lost.tokens[..upto]), ids(&whole.tokens[..upto]));
         prop_assert!(lost.tokens[upto..].iter().all(|t| t.source != Source::Cloud));
         if first.is_some() {
-            prop_assert_eq!(lost.cloud_error, Some(FakeCloud::gone()));
+            prop_assert_eq!(lost.cloud_error, Some(FakeCloud::error()));
         }
+    }
+
+    #[test]
+    fn a_cloud_that_comes_back_is_used_again(case in prop_oneof![cases(Exchange::Ids), cases(Exchange::Text)], dies_at in 0usize..6, absent in 1usize..4) {
+        let mut cloud = case.cloud();
+        cloud.gone = dies_at..dies_at + absent;
+        let outcome = case.run(Some(1.0), cloud, case.limits());
+        let fallbacks = outcome.tokens.iter().filter(|t| t.source == Source::Fallback).count();
+        prop_assert!(fallbacks <= absent);
+        let asked = outcome.cloud.asked;
+        prop_assert_eq!(outcome.cloud.answered, asked - asked.saturating_sub(dies_at).min(absent));
+        // Whoever wrote it, every token is in the text once.
+        prop_assert_eq!(&outcome.streamed, &outcome.text);
+        let last = outcome.tokens.iter().rposition(|t| t.source == Source::Fallback);
+        if let Some(last) = last && case.exchange == Exchange::Ids && fallbacks == absent {
+            prop_assert!(outcome.tokens[last + 1..].iter().all(|t| t.source == Source::Cloud));
+        }
+    }
+
+    #[test]
+    fn a_failure_can_end_the_text(case in prop_oneof![cases(Exchange::Ids), cases(Exchange::Text)], dies_at in 0usize..6, tau in 0.3f32..=1.0) {
+        let mut cloud = case.cloud();
+        cloud.gone = dies_at..usize::MAX;
+        let kept = case.run(Some(tau), cloud.clone(), case.limits());
+        let mut edge = case.edge();
+        let threshold = Threshold::new(tau).unwrap();
+        let routing = Routing { router: Margin, threshold, cloud, on_error: OnCloudError::Fail };
+        let plan = Plan { prompt: case.prompt(), sampling: case.sampling, limits: case.limits() };
+        let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
+        let end = block_on(async {
+            loop {
+                match session.next().await {
+                    Ok(Some(_)) => {}
+                    other => return other,
+                }
+            }
+        });
+        let failed = kept.cloud_error.is_some();
+        prop_assert_eq!(failed, end.is_err());
+        let written = session.transcript().tokens();
+        let first = kept.tokens.iter().position(|t| t.source == Source::Fallback);
+        prop_assert_eq!(written, &ids(&kept.tokens)[..first.unwrap_or(written.len())]);
     }
 
     #[test]

@@ -55,6 +55,14 @@ pub fn render(
     Ok(parts(&rendered, &marker, messages))
 }
 
+/// A rendered conversation as one text: special tokens can no longer be told from words.
+pub fn joined(parts: &[Part]) -> String {
+    let text = |part: &Part| match part {
+        Part::Template(text) | Part::Content(text) => text.clone(),
+    };
+    parts.iter().map(text).collect()
+}
+
 /// White space as every chat template expects it.
 fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
@@ -89,13 +97,6 @@ mod tests {
     const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + \
         message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}\
         {{ '<|im_start|>assistant\n' }}{% endif %}";
-
-    fn joined(parts: &[Part]) -> String {
-        let text = |p: &Part| match p {
-            Part::Template(t) | Part::Content(t) => t.clone(),
-        };
-        parts.iter().map(text).collect()
-    }
 
     #[test]
     fn messages_stay_apart_from_the_template() {

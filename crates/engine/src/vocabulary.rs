@@ -71,6 +71,10 @@ impl Vocabulary for GgufVocabulary {
         self.model.piece(token, false)
     }
 
+    fn spell(&self, token: Token) -> Vec<u8> {
+        self.model.piece(token, true)
+    }
+
     fn is_end(&self, token: Token) -> bool {
         self.model.is_end(token)
     }

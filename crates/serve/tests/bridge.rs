@@ -5,8 +5,8 @@ mod common;
 
 use common::{compute, edge, large, remote, start};
 use decode::{
-    Limits, Message, Plan, Routing, Sampling, Session, Source, Threshold, Token, Vocabulary,
-    boundary,
+    Limits, Message, OnCloudError, Plan, Routing, Sampling, Session, Source, Threshold, Token,
+    Vocabulary, boundary,
 };
 use engine::Model;
 use router::Kind;
@@ -96,8 +96,12 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
     let mut sequence = small.open().await.unwrap();
     let prompt = small.vocabulary().prompt(&common::messages(question)).unwrap();
     let cloud = remote(&address, Some(&small), question);
-    let routing =
-        Routing { router: router.build(3), threshold: Threshold::new(tau).unwrap(), cloud };
+    let routing = Routing {
+        router: router.build(3),
+        threshold: Threshold::new(tau).unwrap(),
+        cloud,
+        on_error: OnCloudError::Keep,
+    };
     let limits = Limits { max_tokens, stops: vec![] };
     let plan = Plan { prompt: prompt.clone(), sampling: Sampling::default(), limits };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
@@ -110,7 +114,7 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
             // Tokens the cloud needs for what was accepted since the last ask.
             if let Some(since) = since {
                 let new = cloud_vocabulary.encode(&streamed[since..]).len();
-                excess = excess.max(usage.prefilled as i64 - new as i64);
+                excess = excess.max(usage.prefilled.unwrap() as i64 - new as i64);
             }
             since = Some(streamed.len());
         }

@@ -6,8 +6,8 @@ mod common;
 use cloud::Remote;
 use common::{edge, remote, small, start};
 use decode::{
-    Accepted, FinishReason, Limits, Message, Plan, Relay, Routing, Sampling, Session, Source,
-    Threshold, Token,
+    Accepted, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing, Sampling, Session,
+    Source, Threshold, Token,
 };
 use engine::Model;
 use router::Kind;
@@ -20,7 +20,7 @@ fn limits() -> Limits {
 }
 
 fn ids(tokens: &[Accepted]) -> Vec<Token> {
-    tokens.iter().map(|t| t.id).collect()
+    tokens.iter().filter_map(|t| t.id).collect()
 }
 
 struct Run {
@@ -42,7 +42,12 @@ async fn joint(
     let mut sequence = model.open().await.unwrap();
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
     let threshold = Threshold::new(tau).unwrap();
-    let routing = Routing { router: router.build(sampling.seed), threshold, cloud };
+    let routing = Routing {
+        router: router.build(sampling.seed),
+        threshold,
+        cloud,
+        on_error: OnCloudError::Keep,
+    };
     let plan = Plan { prompt: prompt.clone(), sampling, limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     let mut streamed = String::new();
@@ -141,8 +146,11 @@ async fn worst_excess(reuse: bool) -> i64 {
     let address = start(small(), Config { reuse, ..Config::default() }).await;
     let mut cloud = remote(&address, Some(&model), QUESTION);
     let run = joint(&model, &mut cloud, Kind::Random(Some(0.3)), 0.5, Sampling::default()).await;
-    let asks: Vec<_> =
-        run.tokens.iter().filter_map(|t| t.cloud.map(|u| (t.index, u.prefilled))).collect();
+    let asks: Vec<_> = run
+        .tokens
+        .iter()
+        .filter_map(|t| t.cloud.map(|u| (t.index, u.prefilled.unwrap())))
+        .collect();
     assert!(asks.len() > 4, "{asks:?}");
     // The first ask reads the prompt.
     let later = asks.windows(2).map(|w| w[1].1 as i64 - (w[1].0 - w[0].0) as i64);
@@ -185,7 +193,8 @@ async fn a_cloud_that_dies_is_survived() {
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
     let cloud = remote(&address, Some(&model), QUESTION);
     let threshold = Threshold::new(0.6).unwrap();
-    let routing = Routing { router: Kind::Top1.build(0), threshold, cloud };
+    let routing =
+        Routing { router: Kind::Top1.build(0), threshold, cloud, on_error: OnCloudError::Keep };
     let plan = Plan { prompt, sampling: Sampling::default(), limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     while !session.transcript().shown().iter().any(|t| t.source == Source::Cloud) {
@@ -211,11 +220,11 @@ async fn something_else_at_the_address_is_named() {
     for (answer, expected) in [
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
-            "does not answer like a Tandem cloud",
+            "does not answer like any engine we know",
         ),
         (
             "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
-            "does not answer like a Tandem cloud",
+            "does not answer like any engine we know",
         ),
         ("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n", "302"),
         ("SSH-2.0-OpenSSH\r\n", "cannot be reached"),

@@ -67,7 +67,7 @@ struct Chat {
 
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let generate = Generate::new(&args.generate)?;
-    let mut pair = Pair::new(&args.generate)?;
+    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
     pair.prepare(generate.mode).await?;
     let messages = vec![Message::system(&generate.system)];
     let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod chat;
 pub mod cloud;
 pub mod completions;
+pub mod doctor;
 pub mod pull;
 pub mod run;
 pub mod version;

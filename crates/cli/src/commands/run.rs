@@ -23,7 +23,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let prompt = read_prompt(&args.prompt)?;
     let mut teller = Teller::new(&args.output)?;
     let messages = [Message::system(&generate.system), Message::user(prompt)];
-    let mut pair = Pair::new(&args.generate)?;
+    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
     let mut generation = pair.begin(&generate, &messages).await?;
     let end = teller.tell(&generate, &mut generation).await?;
     drop(generation);

@@ -80,7 +80,7 @@ pub(crate) async fn write(
     }
     let tokens = draft.finish(task.want, session.conversation.exchange());
     cost.decode_ms = milliseconds(started.elapsed());
-    let ids: Vec<_> = tokens.iter().map(|t| t.id).collect();
+    let ids: Vec<_> = tokens.iter().filter_map(|t| t.id).collect();
     let text: String = tokens.iter().map(|t| t.text.as_str()).collect();
     session.conversation.accept(vocabulary.as_ref(), &ids, &text);
     Ok(Answer { tokens, finish_reason: finish, cost })
@@ -147,11 +147,11 @@ impl<'a> Draft<'a> {
         let piece = self.vocabulary.piece(id);
         self.bytes += piece.len();
         let text = self.stream.push(&piece);
-        self.tokens.push(Answered { id, text, logprob });
+        self.tokens.push(Answered { id: Some(id), text, logprob: Some(logprob) });
     }
 
     fn ids(&self) -> Vec<Token> {
-        self.tokens.iter().map(|t| t.id).collect()
+        self.tokens.iter().filter_map(|t| t.id).collect()
     }
 
     fn text(&self) -> String {
@@ -191,7 +191,7 @@ impl<'a> Draft<'a> {
     /// A token that the cut goes through gives way to the tokens of what is left of it.
     fn cut(&mut self, end: usize) -> Vec<Answered> {
         let (mut reached, mut whole, mut kept) = (0, 0, 0);
-        let mut logprob = 0.0;
+        let mut logprob = None;
         for (i, token) in self.tokens.iter().enumerate() {
             reached += token.text.len();
             logprob = token.logprob;
@@ -208,7 +208,7 @@ impl<'a> Draft<'a> {
         let mut stream = TextStream::default();
         for id in self.vocabulary.encode(&rest) {
             let text = stream.push(&self.vocabulary.piece(id));
-            self.tokens.push(Answered { id, text, logprob });
+            self.tokens.push(Answered { id: Some(id), text, logprob });
         }
         std::mem::take(&mut self.tokens)
     }

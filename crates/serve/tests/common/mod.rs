@@ -3,8 +3,10 @@
 
 use std::{path::PathBuf, sync::OnceLock};
 
-use cloud::{Address, Opening, Remote, protocol::Prompt};
-use decode::{Message, Vocabulary};
+use cloud::{
+    Address, EdgeSide, Endpoint, Opening, Remote, Settings, probe_messages, protocol::Prompt,
+};
+use decode::Message;
 use engine::{Compute, LoadOptions, Model};
 use models::{Catalog, Environment, Home, catalog};
 use serve::cloud::{Config, LazyModel, app, run};
@@ -46,9 +48,22 @@ pub fn messages(question: &str) -> Vec<Message> {
     vec![Message::system("You are a helpful assistant."), Message::user(question)]
 }
 
+/// What an edge tells a cloud.
+pub fn edge_side(edge: &Model, messages: &[Message]) -> EdgeSide {
+    let vocabulary = edge.vocabulary().clone();
+    let prompt = vocabulary.prompt(messages).unwrap();
+    let probe = vocabulary.prompt(&probe_messages()).unwrap();
+    EdgeSide { vocabulary, prompt, probe }
+}
+
 /// A client as the program makes it; without an edge, mode `large`.
 pub fn remote(address: &Address, edge: Option<&Model>, question: &str) -> Remote {
-    let vocabulary = edge.map(|m| m.vocabulary().fingerprint());
-    let prompt = Prompt::Messages(messages(question));
-    Remote::new(address.clone(), None, Opening { prompt, vocabulary }).unwrap()
+    let messages = messages(question);
+    let edge = edge.map(|m| edge_side(m, &messages));
+    let opening = Opening { prompt: Prompt::Messages(messages), edge, rendered: None };
+    Remote::new(settings(address), opening).unwrap()
+}
+
+pub fn settings(address: &Address) -> Settings {
+    Settings::new(Endpoint { address: address.clone(), key: None, authority: None })
 }

@@ -2,17 +2,18 @@
 
 use std::{io::Write, time::Instant};
 
-use anyhow::{Context, ensure};
-use cloud::{Opening, Remote, protocol::Prompt};
-use decode::{Answer, Ask, Cloud, Sampling, Token, Want};
+use anyhow::Context;
+use cloud::{Engine, Opening, Remote, protocol::Prompt};
+use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want};
 use engine::Compute;
 use serde::Serialize;
 
-use super::median;
+use super::{median, percentile};
 use crate::{
     args::{BenchAskArgs, MachineArgs},
-    config::{Store, UsageError, cloud_options},
-    pair::{embed, key},
+    config::{Store, UsageError, cloud_options, cloud_settings},
+    pair::embed,
+    show::say,
 };
 
 /// What asks at one length cost.
@@ -22,11 +23,13 @@ struct Point {
     asks: usize,
     /// Tokens accepted between two asks: the edge's, and the cloud's own answer.
     accepted: usize,
-    prefilled: f64,
-    prefilled_max: usize,
-    cached: f64,
+    /// What the cloud read for an ask; `None` where it does not say.
+    prefilled: Option<f64>,
+    prefilled_max: Option<usize>,
+    cached: Option<f64>,
     /// The whole ask, as the edge waits for it.
     ms: f64,
+    ms_p95: f64,
     prefill_ms: f64,
     decode_ms: f64,
     network_ms: f64,
@@ -36,21 +39,28 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
     let mut lengths = args.lengths.clone();
     lengths.sort_unstable();
     let longest = *lengths.last().ok_or_else(|| UsageError("--lengths is empty".into()))?;
-    let room = longest + lengths.len() * (args.asks + 2) * (args.append + 2) + 64;
-    let mut remote = connect(&args, room).await?;
+    let grows = (args.asks + 2) * (args.append + 2);
+    let mut remote = connect(&args, longest + lengths.len() * grows + 64).await?;
+    let introduction = remote.meet().await?;
+    let (engine, limit) = (introduction.engine, introduction.about.context);
     let mut conversation = Growing::begin(&mut remote).await?;
     let mut points = vec![];
     for length in lengths {
+        if let Some(limit) = limit.filter(|&limit| length + grows > limit) {
+            say(&format!("{length} and more do not fit: the server's context holds {limit}"));
+            break;
+        }
         conversation.grow_to(length, args.append).await?;
         let point = conversation.measure(args.asks, args.append).await?;
         if !args.json {
-            print(&point, points.is_empty())?;
+            print(&point, engine, points.is_empty())?;
         }
         points.push(point);
     }
     remote.close().await;
     if args.json {
-        writeln!(std::io::stdout(), "{}", serde_json::json!({ "points": points }))?;
+        let json = serde_json::json!({ "engine": engine.as_str(), "points": points });
+        writeln!(std::io::stdout(), "{json}")?;
     }
     Ok(())
 }
@@ -58,64 +68,82 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
 async fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
     // Any ids will do, so no edge is needed: the cloud's own come back to it.
     let prompt = Prompt::Text("The history of the sea is long, and so is this text.".into());
-    let opening = Opening { prompt, vocabulary: None };
-    let (address, key) = match &args.cloud.cloud {
-        Some(address) => (address.clone(), args.cloud.cloud_key.clone()),
+    let settings = match &args.cloud.place.cloud {
+        Some(address) => cloud_settings(&args.cloud, address.clone())?,
         None => {
             let machine = MachineArgs { context: room, threads: args.threads };
             let options = cloud_options(&Store::open(None)?, &args.cloud, &machine)?;
-            let key = key();
-            let address = embed(&Compute::start()?, options, key.clone(), !args.no_reuse).await?;
-            (address, Some(key))
+            embed(&Compute::start()?, options, &args.cloud, !args.no_reuse).await?
         }
     };
-    Ok(Remote::new(address, key, opening)?)
+    Ok(Remote::new(settings, Opening::alone(prompt))?)
 }
 
 /// A conversation that grows by the cloud's own tokens.
 struct Growing<'a> {
     remote: &'a mut Remote,
+    exchange: Exchange,
     accepted: Vec<Token>,
-    /// The cloud's count of its context at the last ask.
+    text: String,
+    /// Its length at the last ask in the cloud's tokens: as the cloud counted, or as many as were
+    /// accepted.
     context: usize,
-    /// How many of the accepted tokens that was with.
-    read: usize,
+    /// How many tokens were accepted since.
+    unread: usize,
     sampling: Sampling,
 }
 
 impl<'a> Growing<'a> {
     async fn begin(remote: &'a mut Remote) -> anyhow::Result<Self> {
-        remote.open().await?;
+        let exchange = remote.open().await?.exchange;
         // Warm enough that the text does not end, or run in circles.
         let sampling = Sampling { temperature: 1.5, seed: 1, ..Sampling::default() };
-        let mut growing = Self { remote, accepted: vec![], context: 0, read: 0, sampling };
+        let mut growing = Self {
+            remote,
+            exchange,
+            accepted: vec![],
+            text: String::new(),
+            context: 0,
+            unread: 0,
+            sampling,
+        };
         growing.next(32).await.context("the cloud wrote nothing")?;
         Ok(growing)
     }
 
     async fn next(&mut self, tokens: usize) -> anyhow::Result<Answer> {
-        let want = Want::Tokens(tokens);
-        let ask = Ask { tokens: &self.accepted, text: "", want, sampling: &self.sampling };
+        let (want, sampling) = (Want::Tokens(tokens), &self.sampling);
+        let ask = Ask { tokens: &self.accepted, text: &self.text, want, sampling };
         let answer = self.remote.next(ask).await?;
-        self.context = answer.usage.prefilled + answer.usage.cached;
-        self.read = self.accepted.len();
-        self.accepted.extend(answer.tokens.iter().map(|t| t.id));
+        let counted = answer.usage.prefilled.zip(answer.usage.cached);
+        self.context = counted.map_or(self.context + self.unread, |(read, cached)| read + cached);
+        self.unread = answer.tokens.len();
+        self.accepted.extend(answer.tokens.iter().filter_map(|t| t.id));
+        self.text.push_str(&answer.text());
         Ok(answer)
     }
 
-    /// Accepts tokens as if the edge had written them: those the cloud wrote first, over again.
-    fn append(&mut self, count: usize) -> anyhow::Result<()> {
-        ensure!(!self.accepted.is_empty(), "the cloud wrote nothing to go on with");
-        let again: Vec<_> = self.accepted.iter().cycle().take(count).copied().collect();
-        self.accepted.extend(again);
-        Ok(())
+    /// Accepts tokens as if the edge had written them: those the cloud wrote first, over again, or
+    /// words of one token.
+    fn append(&mut self, count: usize) {
+        self.unread += count;
+        match self.exchange {
+            Exchange::Ids => {
+                let again: Vec<_> = self.accepted.iter().cycle().take(count).copied().collect();
+                self.accepted.extend(again);
+            }
+            Exchange::Text => {
+                let words = [" the", " sea", " and", " a", " ship", " on", " it"];
+                let from = self.text.len() % words.len();
+                self.text.extend(words.iter().cycle().skip(from).take(count).copied());
+            }
+        }
     }
 
     async fn grow_to(&mut self, length: usize, append: usize) -> anyhow::Result<()> {
         // The next ask comes with what was not read yet, this many tokens more, and the answer.
-        let unread = self.accepted.len() - self.read;
-        let missing = length.saturating_sub(self.context + unread + append + 1);
-        self.append(missing)?;
+        let missing = length.saturating_sub(self.context + self.unread + append + 1);
+        self.append(missing);
         self.next(1).await?;
         Ok(())
     }
@@ -125,7 +153,7 @@ impl<'a> Growing<'a> {
         let (mut accepted, mut context) = (0, None);
         for _ in 0..asks {
             let before = self.context;
-            self.append(append)?;
+            self.append(append);
             let started = Instant::now();
             answers.push(self.next(1).await?);
             took.push(started.elapsed().as_secs_f64() * 1000.0);
@@ -133,13 +161,21 @@ impl<'a> Growing<'a> {
             context.get_or_insert(self.context);
         }
         let over = |f: fn(&Answer) -> f64| median(answers.iter().map(f));
+        let count = |f: fn(&Answer) -> Option<usize>| {
+            answers.iter().map(f).collect::<Option<Vec<_>>>().unwrap_or_default()
+        };
+        let known = |counts: &[usize]| {
+            (!counts.is_empty()).then(|| median(counts.iter().map(|&n| n as f64)))
+        };
+        let prefilled = count(|a| a.usage.prefilled);
         Ok(Point {
             context: context.unwrap_or(self.context),
             asks,
             accepted,
-            prefilled: over(|a| a.usage.prefilled as f64),
-            prefilled_max: answers.iter().map(|a| a.usage.prefilled).max().unwrap_or(0),
-            cached: over(|a| a.usage.cached as f64),
+            prefilled: known(&prefilled),
+            prefilled_max: prefilled.iter().copied().max(),
+            cached: known(&count(|a| a.usage.cached)),
+            ms_p95: percentile(&took, 0.95),
             ms: median(took),
             prefill_ms: over(|a| a.times.cloud_prefill.as_secs_f64() * 1000.0),
             decode_ms: over(|a| a.times.cloud_decode.as_secs_f64() * 1000.0),
@@ -148,28 +184,32 @@ impl<'a> Growing<'a> {
     }
 }
 
-fn print(point: &Point, first: bool) -> anyhow::Result<()> {
+fn print(point: &Point, engine: Engine, first: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if first {
         writeln!(
             out,
-            "one ask, {} tokens accepted since the last, median of {}",
-            point.accepted, point.asks
+            "{}: one ask, {} tokens accepted since the last, median of {}",
+            engine.title(),
+            point.accepted,
+            point.asks
         )?;
         writeln!(
             out,
-            "context  prefilled (most)  cached  ms an ask  of them prefill  decode  network"
+            "context  prefilled (most)  cached  ms an ask  (p95)  of them prefill  decode  the rest"
         )?;
     }
     let p = point;
+    let known = |n: Option<f64>| n.map_or("?".into(), |n| n.to_string());
     writeln!(
         out,
-        "{:7}  {:9} {:6}  {:6}  {:9.1}  {:15.1}  {:6.1}  {:7.2}",
+        "{:7}  {:>9} {:>6}  {:>6}  {:9.1}  {:5.1}  {:15.1}  {:6.1}  {:8.2}",
         p.context,
-        p.prefilled,
-        p.prefilled_max,
-        p.cached,
+        known(p.prefilled),
+        known(p.prefilled_max.map(|n| n as f64)),
+        known(p.cached),
         p.ms,
+        p.ms_p95,
         p.prefill_ms,
         p.decode_ms,
         p.network_ms

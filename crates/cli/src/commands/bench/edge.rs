@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::ensure;
 use decode::{
-    Answer, Ask, Cloud, CloudError, Limits, Message, Opened, Plan, Routing, Sampling, Session,
-    Threshold, Token,
+    Answer, Ask, Cloud, CloudError, Limits, Message, OnCloudError, Opened, Plan, Routing, Sampling,
+    Session, Threshold, Token,
 };
 use engine::{Compute, LoadOptions, Model, Sequence, bench::Bare};
 use router::Kind;
@@ -127,8 +127,12 @@ async fn whole_loop(
     tokens: usize,
 ) -> anyhow::Result<f64> {
     sequence.truncate(0);
-    let routing =
-        Routing { router: Kind::Top1.build(0), threshold: Threshold::NEVER, cloud: NoCloud };
+    let routing = Routing {
+        router: Kind::Top1.build(0),
+        threshold: Threshold::NEVER,
+        cloud: NoCloud,
+        on_error: OnCloudError::Fail,
+    };
     // One more: the first token comes with the prompt.
     let limits = Limits { max_tokens: tokens + 1, stops: vec![] };
     let plan = Plan { prompt: prompt.to_vec(), sampling: Sampling::default(), limits };

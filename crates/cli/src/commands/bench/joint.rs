@@ -30,14 +30,14 @@ struct Figures {
     characters_per_second: f64,
     routed_share: f64,
     asks: usize,
-    cloud_prefilled: usize,
+    cloud_prefilled: Option<usize>,
     /// Where the time went.
     times: Times,
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     let generate = Generate::new(&args.generate)?;
-    let mut pair = Pair::new(&args.generate)?;
+    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
     // Loading the models is not what is measured.
     answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
     // The modes take turns, so that a moment in which the machine is slow is shared by all.
@@ -75,7 +75,7 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
             f.characters_per_second,
             f.routed_share * 100.0,
             f.asks,
-            f.cloud_prefilled
+            f.cloud_prefilled.map_or("unknown".into(), |n| n.to_string())
         )?;
         let seconds = |d: Duration| d.as_secs_f64();
         writeln!(
@@ -115,7 +115,7 @@ fn figures(mode: &'static str, stats: &[Stats]) -> Figures {
         characters_per_second: characters as f64 / seconds,
         routed_share: sum(|s| s.cloud_tokens) as f64 / sum(|s| s.tokens).max(1) as f64,
         asks: sum(|s| s.asks),
-        cloud_prefilled: sum(|s| s.cloud_prefilled),
+        cloud_prefilled: stats.iter().map(|s| s.cloud_prefilled).sum(),
         times: stats.iter().map(|s| s.times).sum(),
     }
 }

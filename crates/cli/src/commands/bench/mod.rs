@@ -29,9 +29,25 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
+/// The smallest value that this share of them does not exceed.
+pub fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{median, percentile};
+
+    #[test]
+    fn the_share() {
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&values, 0.5), 50.0);
+        assert_eq!(percentile(&values, 0.95), 95.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
 
     #[test]
     fn the_middle() {

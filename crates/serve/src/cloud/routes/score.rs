@@ -44,7 +44,11 @@ pub async fn score(
     };
     let mut stream = TextStream::default();
     let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| Judged {
-        given: Answered { id, text: stream.push(&vocabulary.piece(id)), logprob: scored.logprob },
+        given: Answered {
+            id: Some(id),
+            text: stream.push(&vocabulary.piece(id)),
+            logprob: Some(scored.logprob),
+        },
         greedy: greedy(vocabulary.as_ref(), scored.greedy, scored.greedy_logprob),
     });
     Ok(Json(Scores { tokens: tokens.collect(), cost }))
@@ -77,5 +81,5 @@ async fn judge(
 
 fn greedy(vocabulary: &dyn Vocabulary, id: Token, logprob: f32) -> Answered {
     let text = String::from_utf8_lossy(&vocabulary.piece(id)).into_owned();
-    Answered { id, text, logprob }
+    Answered { id: Some(id), text, logprob: Some(logprob) }
 }

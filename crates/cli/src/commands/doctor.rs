@@ -1,0 +1,278 @@
+//! `tandem doctor`: would a joint decode work, and if not, what is to be done?
+
+use std::{
+    io::Write,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use cloud::{Engine, Introduction, Remote};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, Message, Sampling, Vocabulary, Want};
+use serde::Serialize;
+
+use crate::{
+    args::{DoctorArgs, Mode},
+    commands::bench::percentile,
+    pair::Pair,
+};
+
+/// How often the way there and back is measured.
+const PINGS: usize = 20;
+
+/// Tokens written to measure the cloud's speed.
+const TOKENS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Ok,
+    /// It works, but not as well as it could.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    level: Level,
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Findings(Vec<Check>);
+
+impl Findings {
+    fn ok(&mut self, name: &'static str, found: impl Into<String>) {
+        self.0.push(Check { name, level: Level::Ok, found: found.into(), advice: None });
+    }
+
+    fn add(&mut self, name: &'static str, level: Level, found: String, advice: &str) {
+        self.0.push(Check { name, level, found, advice: Some(advice.into()) });
+    }
+
+    fn works(&self) -> bool {
+        self.0.iter().all(|check| check.level != Level::Fail)
+    }
+}
+
+pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let mut findings = Findings::default();
+    let mut pair = Pair::new(&args.edge, &args.cloud, &args.machine)?;
+    examine(&mut findings, &mut pair, &args).await;
+    pair.close().await;
+    let works = findings.works();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let json = serde_json::json!({ "works": works, "checks": findings.0 });
+        writeln!(out, "{json}")?;
+    } else {
+        for check in &findings.0 {
+            let mark = match check.level {
+                Level::Ok => "ok  ",
+                Level::Warn => "warn",
+                Level::Fail => "FAIL",
+            };
+            writeln!(out, "{mark}  {:13} {}", check.name, check.found)?;
+            if let Some(advice) = &check.advice {
+                writeln!(out, "      {:13} → {advice}", "")?;
+            }
+        }
+        let verdict = if works { "a joint decode works" } else { "a joint decode does not work" };
+        writeln!(out, "{verdict}")?;
+    }
+    Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
+    if let Err(error) = pair.prepare(Mode::Small).await {
+        let advice = "run `tandem pull`, or name a GGUF file with --edge-model";
+        return findings.add("edge model", Level::Fail, format!("{error:#}"), advice);
+    }
+    if let Some(edge) = pair.edge() {
+        let (model, vocabulary) = (edge.model(), edge.model().vocabulary());
+        findings.ok(
+            "edge model",
+            format!(
+                "{} tokens in its vocabulary (fingerprint {}), trained on contexts of {}",
+                vocabulary.len(),
+                vocabulary.fingerprint(),
+                model.trained_context()
+            ),
+        );
+        findings.ok("router", "top1, margin, entropy, random: need no training, fit any model");
+    }
+    if args.cloud.place.offline {
+        let advice = "leave out --offline to use a cloud";
+        return findings.add("cloud", Level::Fail, "offline".into(), advice);
+    }
+    let messages =
+        [Message::system("You are a helpful assistant."), Message::user("Count to ten.")];
+    let prepared = match pair.prepare(Mode::Joint).await {
+        Ok(()) => pair.introduce(Mode::Joint, &messages),
+        Err(error) => Err(error),
+    };
+    match prepared {
+        Ok(remote) => {
+            if let Some(introduction) = meet(findings, remote, args).await {
+                try_out(findings, remote, &introduction).await;
+            }
+        }
+        Err(error) => {
+            let advice =
+                "run `tandem pull`, name a file with --cloud-model, or a cloud with --cloud";
+            findings.add("cloud", Level::Fail, format!("{error:#}"), advice);
+        }
+    }
+}
+
+/// Who answers, and what it has in common with the edge.
+async fn meet(
+    findings: &mut Findings,
+    remote: &mut Remote,
+    args: &DoctorArgs,
+) -> Option<Introduction> {
+    let introduction = match remote.meet().await {
+        Ok(introduction) => introduction,
+        Err(error) => {
+            findings.add("cloud", Level::Fail, error.to_string(), advice(&error));
+            return None;
+        }
+    };
+    let about = &introduction.about;
+    let mut words = vec![introduction.engine.title().to_owned()];
+    words.extend(about.version.iter().map(|v| format!("version {v}")));
+    words.extend(about.model.iter().map(|m| format!("model {m}")));
+    words.extend(about.context.iter().map(|c| format!("context {c}")));
+    findings.ok("cloud", words.join(", "));
+    match &args.cloud.place.cloud {
+        None => findings.ok("tls", "not needed: the cloud is in this process"),
+        Some(address) if address.is_encrypted() => findings.ok("tls", "certificate verified"),
+        Some(address) if address.is_loopback() => findings.ok("tls", "not needed on loopback"),
+        Some(_) => {
+            let found = "everything travels in the clear, the key included".into();
+            findings.add("tls", Level::Warn, found, "serve it as https");
+        }
+    }
+    if let Some(matched) = &introduction.matched {
+        match &matched.vocabulary {
+            Ok(()) => findings.ok("vocabulary", "the edge's: token ids travel"),
+            Err(reason) => {
+                let advice = "nothing, or choose two models of one family: ids are exact";
+                let found = format!("text travels: {reason}");
+                findings.add("vocabulary", Level::Warn, found, advice);
+            }
+        }
+        match &matched.template {
+            Ok(()) => findings.ok("template", "the edge's"),
+            Err(_) if args.cloud.place.cloud_template.is_some() => {
+                findings.ok("template", "the one you gave");
+            }
+            Err(reason) => {
+                let found = format!("the cloud's own: {reason}");
+                findings.ok("template", found);
+            }
+        }
+    }
+    Some(introduction)
+}
+
+/// Two real answers, and the way there and back.
+async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &Introduction) {
+    let opened = match remote.open().await {
+        Ok(opened) => opened,
+        Err(error) => {
+            return findings.add("session", Level::Fail, error.to_string(), advice(&error));
+        }
+    };
+    if introduction.matched.is_none() {
+        match opened.exchange {
+            Exchange::Ids => findings.ok("vocabulary", "the edge's: token ids travel"),
+            Exchange::Text => {
+                let found = "text travels: the fingerprints differ".into();
+                let advice = "nothing, or choose two models of one family: ids are exact";
+                findings.add("vocabulary", Level::Warn, found, advice);
+            }
+        }
+    }
+    let answers = async {
+        let first = next(remote, &Answer::default(), Want::Tokens(TOKENS)).await?;
+        let started = Instant::now();
+        // What the first ask wrote is accepted, so only little is new to the second.
+        let again = next(remote, &first, Want::Tokens(TOKENS)).await?;
+        Ok::<_, CloudError>((again, started.elapsed()))
+    };
+    match answers.await {
+        Err(error) => findings.add("answer", Level::Fail, error.to_string(), advice(&error)),
+        Ok((answer, took)) => {
+            let rate = answer.usage.decoded as f64 / took.as_secs_f64();
+            findings.ok("answer", format!("{rate:.1} tokens/s, the network included"));
+            cache(findings, &answer, introduction.engine);
+        }
+    }
+    match pings(remote).await {
+        Ok((p50, p95)) => {
+            let ms = |d: Duration| d.as_secs_f64() * 1000.0;
+            let found = format!("p50 {:.1} ms, p95 {:.1} ms", ms(p50), ms(p95));
+            findings.ok("round trip", found);
+        }
+        Err(error) => findings.add("round trip", Level::Fail, error.to_string(), advice(&error)),
+    }
+}
+
+async fn next(remote: &mut Remote, before: &Answer, want: Want) -> Result<Answer, CloudError> {
+    let tokens: Vec<_> = before.tokens.iter().filter_map(|t| t.id).collect();
+    let (text, sampling) = (before.text(), Sampling::default());
+    remote.next(Ask { tokens: &tokens, text: &text, want, sampling: &sampling }).await
+}
+
+fn cache(findings: &mut Findings, answer: &Answer, engine: Engine) {
+    let switch = match engine {
+        Engine::Sglang => "start it with --enable-cache-report",
+        Engine::Vllm => "start it with --enable-prompt-tokens-details",
+        _ => "nothing: this server does not report it, so reuse cannot be shown",
+    };
+    match (answer.usage.cached, answer.usage.prefilled) {
+        (Some(cached), Some(prefilled)) if cached > 0 => findings.ok(
+            "cache",
+            format!("reused: the second answer read {prefilled} tokens, {cached} were cached"),
+        ),
+        // Engines that keep whole blocks have none of so short a text.
+        (Some(0), _) if engine == Engine::Vllm => {
+            findings.ok("cache", "reported; this text is shorter than a block of it");
+        }
+        (Some(_), _) => {
+            let found = "nothing was reused: every ask reads the whole text again".into();
+            findings.add("cache", Level::Warn, found, "switch prefix caching on at the server");
+        }
+        (None, _) => findings.add("cache", Level::Warn, "not reported".into(), switch),
+    }
+}
+
+async fn pings(remote: &mut Remote) -> Result<(Duration, Duration), CloudError> {
+    let mut times = vec![];
+    for _ in 0..PINGS {
+        times.push(remote.ping().await?.as_secs_f64());
+    }
+    let at = |share| Duration::from_secs_f64(percentile(&times, share));
+    Ok((at(0.5), at(0.95)))
+}
+
+fn advice(error: &CloudError) -> &'static str {
+    match error {
+        CloudError::Unreachable { .. } => "is it running, and is the address right?",
+        CloudError::TooLate { .. } => "is it overloaded? raise --ask-deadline if it is only slow",
+        CloudError::Refused { status: 401 | 403, .. } => "give its key with --cloud-key",
+        CloudError::Refused { status: 404, .. } => "is --cloud-model a model it serves?",
+        CloudError::Refused { .. } => "read its log",
+        CloudError::Redirected { .. } => "give the address it redirects to",
+        CloudError::Garbled { .. } => "name the engine with --cloud-engine if it is one we know",
+        CloudError::NoTemplate { .. } => "give --cloud-template chatml, or a Jinja file",
+        CloudError::ContextFull => "raise the server's context",
+        _ => "see above",
+    }
+}

@@ -1,0 +1,144 @@
+//! Leaves a cloud alone that keeps failing, and tries it again now and then.
+//!
+//! *Closed*: asks pass. After a few failures in a row, or one that took long, it is *open*: asks
+//! fail at once. When the pause is over one ask passes as a probe (*half-open*): if it succeeds the
+//! breaker closes, if not the pause doubles.
+
+use std::time::{Duration, Instant};
+
+use decode::CloudError;
+
+/// Failures in a row that open it.
+const FAILURES: u32 = 3;
+
+/// The first pause, and the longest.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Instant, pause: Duration },
+    HalfOpen { pause: Duration },
+}
+
+/// Decides whether a cloud may be asked.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    state: State,
+    last: Option<CloudError>,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { state: State::Closed { failures: 0 }, last: None }
+    }
+}
+
+impl Breaker {
+    /// Whether an ask may pass now; if not, for how long not.
+    pub fn admit(&mut self, now: Instant) -> Result<(), CloudError> {
+        let State::Open { until, pause } = self.state else { return Ok(()) };
+        let left = until.saturating_duration_since(now);
+        if left.is_zero() {
+            self.state = State::HalfOpen { pause };
+            return Ok(());
+        }
+        let last = Box::new(self.last.clone().unwrap_or(CloudError::NotOpened));
+        Err(CloudError::Resting { left, last })
+    }
+
+    pub fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    pub fn failed(&mut self, now: Instant, error: &CloudError) {
+        self.last = Some(error.clone());
+        let (failures, next) = match self.state {
+            State::Closed { failures } => (failures + 1, PAUSE),
+            State::Open { pause, .. } | State::HalfOpen { pause } => {
+                (FAILURES, (pause * 2).min(LONGEST_PAUSE))
+            }
+        };
+        self.state = match error {
+            // The server's own word.
+            CloudError::Refused { retry_after: Some(pause), .. } => {
+                State::Open { until: now + *pause, pause: next }
+            }
+            // Waiting for nothing once more would cost as long again.
+            CloudError::TooLate { .. } => State::Open { until: now + next, pause: next },
+            _ if failures >= FAILURES => State::Open { until: now + next, pause: next },
+            _ => State::Closed { failures },
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost() -> CloudError {
+        CloudError::Unreachable { url: "x".into(), reason: "reset".into() }
+    }
+
+    #[test]
+    fn a_few_failures_open_it_and_a_probe_closes_it() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        for _ in 0..FAILURES {
+            assert!(breaker.admit(start).is_ok());
+            breaker.failed(start, &lost());
+        }
+        let refused = breaker.admit(start + PAUSE / 2);
+        assert!(matches!(&refused, Err(CloudError::Resting { left, last })
+            if *left == PAUSE / 2 && **last == lost()));
+        assert!(breaker.admit(start + PAUSE).is_ok());
+        breaker.succeeded();
+        assert!(breaker.admit(start + PAUSE).is_ok());
+    }
+
+    #[test]
+    fn a_failed_probe_doubles_the_pause_up_to_a_limit() {
+        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        for _ in 0..FAILURES {
+            breaker.failed(now, &lost());
+        }
+        let mut pauses = vec![];
+        for _ in 0..8 {
+            let Err(CloudError::Resting { left, .. }) = breaker.admit(now) else { panic!() };
+            pauses.push(left);
+            now += left;
+            assert!(breaker.admit(now).is_ok());
+            breaker.failed(now, &lost());
+        }
+        assert_eq!(pauses[..3], [PAUSE, PAUSE * 2, PAUSE * 4]);
+        assert_eq!(pauses[7], LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_late_answer_opens_it_at_once() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let late = CloudError::TooLate { url: "x".into(), after: Duration::from_secs(9) };
+        breaker.failed(now, &late);
+        assert!(breaker.admit(now).is_err());
+    }
+
+    #[test]
+    fn the_servers_own_pause_is_kept() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let retry_after = Some(Duration::from_secs(7));
+        let busy = CloudError::Refused { status: 429, message: "busy".into(), retry_after };
+        breaker.failed(now, &busy);
+        assert!(breaker.admit(now + Duration::from_millis(6999)).is_err());
+        assert!(breaker.admit(now + Duration::from_secs(7)).is_ok());
+    }
+
+    #[test]
+    fn one_success_forgets_earlier_failures() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        for _ in 0..10 {
+            breaker.failed(now, &lost());
+            breaker.succeeded();
+        }
+        assert!(breaker.admit(now).is_ok());
+    }
+}

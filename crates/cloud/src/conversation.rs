@@ -1,0 +1,400 @@
+//! A conversation with an engine that keeps no sessions: every ask carries the whole context, and
+//! the engine's own cache spares it reading again what it has read.
+
+use std::time::{Duration, Instant};
+
+use decode::{
+    Answer, Answered, Ask, CloudError, Exchange, Opened, Sampling, Times, Token, Usage, Want,
+    boundary, sampling, text::TextStream,
+};
+
+use crate::{
+    EdgeSide, Match, Opening,
+    compare::compare,
+    engine::{About, Completion, Context, Question, Scored, Templated},
+    line::Line,
+    protocol::Prompt,
+};
+
+/// How many tokens are asked for where a word is wanted: most words are whole with one or two, and
+/// one more shows it. If it is not whole yet, more are asked for.
+const WORD: [usize; 3] = [3, 8, 24];
+
+/// What stands for the rest of a character that is not whole.
+const BROKEN: char = char::REPLACEMENT_CHARACTER;
+
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    line: Line,
+    about: About,
+    opening: Opening,
+    /// What comparing the two sides showed; a server does not change its model while it runs.
+    compared: Option<Match>,
+    prompt: Option<Beginning>,
+    /// Where the engine keeps this conversation.
+    slot: Option<i64>,
+    /// Its own session, where it has such.
+    stream: Option<Stream>,
+}
+
+/// An engine's session: it is sent only what is new, and cannot go back.
+#[derive(Debug)]
+struct Stream {
+    id: String,
+    /// What it has read and written.
+    held: Vec<Token>,
+}
+
+/// The prompt, as it is sent.
+#[derive(Clone, Debug)]
+enum Beginning {
+    Ids(Vec<Token>),
+    Text(String),
+}
+
+impl Conversation {
+    pub fn new(line: Line, about: About, opening: Opening) -> Self {
+        Self { line, about, opening, compared: None, prompt: None, slot: None, stream: None }
+    }
+
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Goes on with another conversation; where it shares a beginning with this one, the engine's
+    /// cache serves it.
+    pub fn reopen(&mut self, opening: Opening) {
+        let same_edge = match (&self.opening.edge, &opening.edge) {
+            (Some(a), Some(b)) => a.vocabulary.fingerprint() == b.vocabulary.fingerprint(),
+            _ => false,
+        };
+        if !same_edge {
+            self.compared = None;
+        }
+        self.opening = opening;
+        self.prompt = None;
+    }
+
+    /// Frees what the engine keeps for us.
+    pub async fn close(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            self.line.close_stream(&stream.id).await;
+        }
+    }
+
+    /// What the two sides have in common; `None` where there is no edge.
+    pub async fn compare(&mut self) -> Result<Option<Match>, CloudError> {
+        let Some(edge) = &self.opening.edge else { return Ok(None) };
+        if self.compared.is_none() {
+            self.compared = Some(compare(&self.line, edge).await?);
+        }
+        Ok(self.compared.clone())
+    }
+
+    pub async fn open(&mut self) -> Result<Opened, CloudError> {
+        let started = Instant::now();
+        let matched = self.compare().await?;
+        let ids = match &matched {
+            Some(matched) => matched.vocabulary.is_ok(),
+            None => self.line.dialect().has_ids(),
+        };
+        if let Some(Err(reason)) = matched.as_ref().map(|m| &m.vocabulary) {
+            tracing::info!(reason, "text travels: the vocabularies differ");
+        }
+        let prompt = if ids {
+            let same_template = matched.is_some_and(|m| m.template.is_ok());
+            Beginning::Ids(self.ids_of_prompt(same_template).await?)
+        } else {
+            Beginning::Text(self.text_of_prompt().await?)
+        };
+        self.prompt = Some(prompt);
+        let times = Times { network: started.elapsed(), ..Times::default() };
+        Ok(Opened { exchange: if ids { Exchange::Ids } else { Exchange::Text }, times })
+    }
+
+    async fn ids_of_prompt(&self, same_template: bool) -> Result<Vec<Token>, CloudError> {
+        let messages = match (&self.opening.prompt, &self.opening.rendered) {
+            (Prompt::Tokens(ids), _) => return Ok(ids.clone()),
+            (Prompt::Text(text), _) => return self.line.tokenize(text).await,
+            (Prompt::Messages(_), Some(text)) => return self.line.tokenize(text).await,
+            (Prompt::Messages(messages), None) => messages,
+        };
+        if let (true, Some(edge)) = (same_template, &self.opening.edge) {
+            return Ok(edge.prompt.clone());
+        }
+        match self.line.template(messages).await? {
+            Some(Templated::Ids(ids)) => Ok(ids),
+            Some(Templated::Text(text)) => self.line.tokenize(&text).await,
+            None => Err(self.no_template()),
+        }
+    }
+
+    async fn text_of_prompt(&self) -> Result<String, CloudError> {
+        let messages = match (&self.opening.prompt, &self.opening.rendered) {
+            (Prompt::Text(text), _) | (Prompt::Messages(_), Some(text)) => return Ok(text.clone()),
+            (Prompt::Tokens(ids), _) => return self.line.detokenize(ids).await,
+            (Prompt::Messages(messages), None) => messages,
+        };
+        match self.line.template(messages).await? {
+            Some(Templated::Text(text)) => Ok(text),
+            Some(Templated::Ids(ids)) => self.line.detokenize(&ids).await,
+            None => Err(self.no_template()),
+        }
+    }
+
+    fn no_template(&self) -> CloudError {
+        CloudError::NoTemplate { engine: self.line.dialect().engine().title() }
+    }
+
+    pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+        let started = Instant::now();
+        // An ask that is dropped half-way leaves everything as it was, but for a session: what that
+        // has read is then unknown, so it is given up.
+        let stream = self.stream.take();
+        let (mut answer, slot) = match self.prompt.as_ref().ok_or(CloudError::NotOpened)? {
+            Beginning::Ids(prompt) => {
+                let context = [prompt.as_slice(), ask.tokens].concat();
+                let mut stream = self.stream_for(&context, stream).await?;
+                let answer = self.next_ids(&context, &ask, &mut stream, within).await?;
+                self.stream = stream;
+                answer
+            }
+            Beginning::Text(prompt) => self.next_text(prompt, &ask, within).await?,
+        };
+        self.slot = slot.or(self.slot);
+        let times = &mut answer.times;
+        let at_cloud = times.cloud_prefill + times.cloud_decode;
+        times.network = started.elapsed().saturating_sub(at_cloud);
+        Ok(answer)
+    }
+
+    /// The session, if it can go on to this context; else a new one, if there is such a thing.
+    async fn stream_for(
+        &self,
+        context: &[Token],
+        stream: Option<Stream>,
+    ) -> Result<Option<Stream>, CloudError> {
+        if let Some(stream) = stream {
+            let new = context.strip_prefix(stream.held.as_slice());
+            // A beginning-of-text in front of what is new would be dropped by the engine.
+            if new.is_some_and(|new| new.first() != context.first()) {
+                return Ok(Some(stream));
+            }
+            self.line.close_stream(&stream.id).await;
+        }
+        Ok(self.line.open_stream().await?.map(|id| Stream { id, held: vec![] }))
+    }
+
+    async fn next_ids(
+        &self,
+        context: &[Token],
+        ask: &Ask<'_>,
+        stream: &mut Option<Stream>,
+        within: Duration,
+    ) -> Result<(Answer, Option<i64>), CloudError> {
+        let wanted = match ask.want {
+            Want::Tokens(n) => n,
+            Want::Word => return Err(CloudError::NotOpened),
+        };
+        self.check(context)?;
+        let room = self.about.context.map_or(usize::MAX, |c| c.saturating_sub(context.len()));
+        if room == 0 {
+            return Err(CloudError::ContextFull);
+        }
+        let held = stream.as_ref().map_or(0, |s| s.held.len());
+        let mut question = self.question(Context::Ids(&context[held..]), wanted.min(room), ask);
+        question.stream = stream.as_ref().map(|s| s.id.as_str());
+        let completion = self.line.complete(&question, within).await?;
+        let counted = completion.prefilled.zip(completion.cached).map(|(a, b)| a + b);
+        match (stream.as_mut(), counted) {
+            (Some(stream), Some(counted)) if counted == context.len() => {
+                let written = completion.ids.iter().flatten().chain(&completion.closing);
+                stream.held = context.iter().chain(written).copied().collect();
+            }
+            // Nothing shows that the session has read what we think it has.
+            (Some(_), _) => {
+                let engine = self.line.dialect().engine().title();
+                let what = "lost step with its own session";
+                return Err(CloudError::Unsupported { engine, what });
+            }
+            (None, _) => {}
+        }
+        let full = completion.full || (wanted > room && !completion.end);
+        let ids = completion
+            .ids
+            .clone()
+            .ok_or_else(|| CloudError::MissingToken { text: completion.text.clone() })?;
+        let texts = match &self.opening.edge {
+            Some(edge) => spell(edge, ask.tokens, &ids),
+            None => self.texts(ask, &ids, &completion).await?,
+        };
+        let logprobs = completion.logprobs.iter().copied().chain(std::iter::repeat(None));
+        let tokens = ids.iter().zip(texts).zip(logprobs);
+        let tokens =
+            tokens.map(|((&id, text), logprob)| Answered { id: Some(id), text, logprob }).collect();
+        Ok((Answer { tokens, full, ..answer(&completion) }, completion.slot))
+    }
+
+    /// Nothing but known ids leaves this machine: one engine dies of others.
+    fn check(&self, context: &[Token]) -> Result<(), CloudError> {
+        let edge = self.opening.edge.as_ref().map(|e| e.vocabulary.len());
+        let Some(size) = edge.into_iter().chain(self.about.vocabulary).min() else { return Ok(()) };
+        match context.iter().find(|id| id.index() >= size) {
+            Some(&id) => Err(CloudError::UnknownToken { id }),
+            None => Ok(()),
+        }
+    }
+
+    /// Texts of ids that no tokenizer here knows. An answer may begin or end inside a character;
+    /// then everything since the prompt is spelled anew, by the engine.
+    async fn texts(
+        &self,
+        ask: &Ask<'_>,
+        ids: &[Token],
+        completion: &Completion,
+    ) -> Result<Vec<String>, CloudError> {
+        let mut text = completion.text.clone();
+        if text.contains(BROKEN) || (text.is_empty() && !ids.is_empty()) {
+            let all = [ask.tokens, ids].concat();
+            let whole = self.line.detokenize(&all).await?;
+            // What is not whole yet is held back.
+            let whole = whole.trim_end_matches(BROKEN);
+            text = whole.strip_prefix(ask.text).unwrap_or_default().to_owned();
+        }
+        let mut texts = vec![String::new(); ids.len()];
+        if let Some(last) = texts.last_mut() {
+            *last = text;
+        }
+        Ok(texts)
+    }
+
+    async fn next_text(
+        &self,
+        prompt: &str,
+        ask: &Ask<'_>,
+        within: Duration,
+    ) -> Result<(Answer, Option<i64>), CloudError> {
+        let context = format!("{prompt}{}", ask.text);
+        let lengths = match ask.want {
+            Want::Tokens(n) => vec![n, n + 4],
+            Want::Word => WORD.to_vec(),
+        };
+        let (mut total, mut slot) = (Answer::default(), self.slot);
+        for (i, &length) in lengths.iter().enumerate() {
+            let question = self.question(Context::Text(&context), length, ask);
+            let question = Question { slot, ..question };
+            let completion = self.line.complete(&question, within).await?;
+            slot = completion.slot.or(slot);
+            total = combine(total, answer(&completion));
+            let text = completion.text.trim_end_matches(BROKEN);
+            let broken = text.len() < completion.text.len();
+            let stopped = completion.end || completion.full;
+            let end = match ask.want {
+                Want::Tokens(_) => (!broken).then_some(text.len()),
+                Want::Word => boundary::word_end(ask.text, text),
+            };
+            // Behind the last try a word is taken as it is.
+            if end.is_none() && !stopped && i + 1 < lengths.len() {
+                continue;
+            }
+            let word = &text[..end.unwrap_or(text.len())];
+            total.end = completion.end && (word.is_empty() || matches!(ask.want, Want::Tokens(_)));
+            total.full = completion.full && word.is_empty();
+            total.tokens = pieces(word, &completion, ask.want);
+            break;
+        }
+        Ok((total, slot))
+    }
+
+    fn question<'a>(&self, context: Context<'a>, tokens: usize, ask: &Ask<'a>) -> Question<'a> {
+        let sampling: &'a Sampling = ask.sampling;
+        let position = match context {
+            Context::Ids(_) => ask.tokens.len(),
+            Context::Text(_) => ask.text.len(),
+        };
+        // Engines take 32 bits or fewer, and some take a negative seed for "any".
+        let seed = (sampling::hash(sampling.seed, position) >> 33) as u32;
+        Question { context, tokens, sampling, seed, slot: self.slot, stream: None }
+    }
+
+    /// What the engine thinks of a continuation behind what was accepted.
+    pub async fn score(
+        &self,
+        accepted: &[Token],
+        continuation: &[Token],
+        within: Duration,
+    ) -> Result<Vec<Scored>, CloudError> {
+        let Some(Beginning::Ids(prompt)) = &self.prompt else {
+            let engine = self.line.dialect().engine().title();
+            let what = "can label only where ids travel";
+            return Err(CloudError::Unsupported { engine, what });
+        };
+        let from = prompt.len() + accepted.len();
+        let ids = [prompt.as_slice(), accepted, continuation].concat();
+        self.check(&ids)?;
+        self.line.score(&ids, from, within).await
+    }
+}
+
+fn answer(completion: &Completion) -> Answer {
+    Answer {
+        tokens: vec![],
+        end: completion.end,
+        full: completion.full,
+        usage: Usage {
+            prefilled: completion.prefilled,
+            cached: completion.cached,
+            decoded: completion.decoded,
+        },
+        times: Times {
+            cloud_prefill: completion.prefill.unwrap_or_default(),
+            cloud_decode: completion.decode.unwrap_or_default(),
+            ..Times::default()
+        },
+    }
+}
+
+/// A word that was asked for twice cost both.
+fn combine(mut total: Answer, more: Answer) -> Answer {
+    let first = total.usage.decoded == 0;
+    let add = |a: Option<usize>, b: Option<usize>| if first { b } else { Some(a? + b?) };
+    total.usage = Usage {
+        prefilled: add(total.usage.prefilled, more.usage.prefilled),
+        cached: add(total.usage.cached, more.usage.cached),
+        decoded: total.usage.decoded + more.usage.decoded,
+    };
+    total.times += more.times;
+    total
+}
+
+/// Text as tokens without ids: as many as the engine wrote, the text with the first. A word is one.
+fn pieces(text: &str, completion: &Completion, want: Want) -> Vec<Answered> {
+    if text.is_empty() {
+        return vec![];
+    }
+    let count = match want {
+        Want::Word => 1,
+        Want::Tokens(n) => {
+            (completion.decoded - usize::from(completion.end).min(completion.decoded)).clamp(1, n)
+        }
+    };
+    let piece = |i| Answered {
+        id: None,
+        text: if i == 0 { text.to_owned() } else { String::new() },
+        logprob: None,
+    };
+    (0..count).map(piece).collect()
+}
+
+/// The characters that become whole with each id, behind what was accepted.
+fn spell(edge: &EdgeSide, accepted: &[Token], ids: &[Token]) -> Vec<String> {
+    let mut stream = TextStream::default();
+    // The beginning of a character that is not whole yet is among the last few tokens.
+    let tail = &accepted[accepted.len().saturating_sub(8)..];
+    tail.iter().for_each(|&id| drop(stream.push(&edge.vocabulary.piece(id))));
+    ids.iter().map(|&id| stream.push(&edge.vocabulary.piece(id))).collect()
+}

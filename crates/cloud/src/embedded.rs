@@ -1,0 +1,297 @@
+//! The client of Tandem's own cloud server.
+
+use std::time::{Duration, Instant};
+
+use decode::{Answer, Ask, CloudError, Exchange, Opened, Times, Token, Usage, common_prefix};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Opening,
+    engine::Engine,
+    http::Http,
+    protocol::{
+        self, Failure, Health, Judged, Next, Open, Piece, Score, Scores, Want, code, id_bytes,
+        prefix_hash,
+    },
+};
+
+/// How long a session may take to open: the model may have to be loaded first.
+const LOADING: Duration = Duration::from_secs(300);
+
+/// How long a cloud may take to say that it is there.
+const KNOCK: Duration = Duration::from_secs(5);
+
+/// How often a session is brought back in step before an ask fails.
+const TRIES: usize = 4;
+
+/// How long to leave a cloud alone whose sessions are all at work.
+const BUSY: Duration = Duration::from_millis(400);
+
+/// A conversation with a cloud server. Nothing is sent before it is opened.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    http: Http,
+    opening: Opening,
+    session: Option<Session>,
+    /// An earlier conversation whose cache the next session takes over.
+    from: Option<String>,
+}
+
+#[derive(Debug)]
+struct Session {
+    id: String,
+    exchange: Exchange,
+    sequence: u64,
+    /// What the cloud has of what was accepted.
+    held: Held,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    tokens: Vec<Token>,
+    text: String,
+}
+
+impl Embedded {
+    pub fn new(http: &Http, opening: Opening) -> Self {
+        let http = http.with_engine(Engine::Tandem.title());
+        Self { http, opening, session: None, from: None }
+    }
+
+    /// Goes on with another conversation: what its beginning shares with this one is not read
+    /// again.
+    pub fn reopen(&mut self, opening: Opening) {
+        self.opening = opening;
+        self.from = self.session.take().map(|s| s.id).or(self.from.take());
+    }
+
+    /// Tells the cloud that the conversation is over.
+    pub async fn close(&mut self) {
+        let ids = [self.session.take().map(|s| s.id), self.from.take()];
+        for id in ids.into_iter().flatten() {
+            self.http.delete(&format!("/v1/sessions/{id}")).await;
+        }
+    }
+
+    pub async fn open(&mut self) -> Result<Opened, CloudError> {
+        let started = Instant::now();
+        self.health().await?;
+        let edge = self.opening.edge.as_ref();
+        let open = Open {
+            prompt: self.opening.prompt.clone(),
+            vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
+            from: self.from.clone(),
+        };
+        let opened: protocol::Opened =
+            self.post("/v1/sessions", &open, LOADING).await.map_err(Trouble::into_error)?;
+        self.from = None;
+        let exchange = opened.exchange;
+        tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
+        let held = Held::default();
+        self.session = Some(Session { id: opened.session, exchange, sequence: 0, held });
+        let cloud_load = duration(opened.load_ms);
+        let network = started.elapsed().saturating_sub(cloud_load);
+        Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
+    }
+
+    /// Whether a cloud is there at all: an answer may take minutes, this may not.
+    pub async fn health(&self) -> Result<Health, CloudError> {
+        let reply = self.http.get("/health", KNOCK).await?;
+        self.http.read(&reply)
+    }
+
+    pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+        for _ in 0..TRIES {
+            if let Some(answer) = self.try_next(&ask, within).await? {
+                return Ok(answer);
+            }
+        }
+        let message = "it cannot be brought back in step".into();
+        Err(CloudError::Refused { status: 409, message, retry_after: None })
+    }
+
+    /// What the cloud thinks of a continuation behind what was accepted.
+    pub async fn score(
+        &mut self,
+        accepted: &Ask<'_>,
+        continuation: Piece,
+        within: Duration,
+    ) -> Result<Vec<Judged>, CloudError> {
+        let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
+        let Next { position, hash, append, .. } = session.request(accepted);
+        let score = Score { position, hash, append, continuation };
+        let path = format!("/v1/sessions/{}/score", session.id);
+        let scores: Result<Scores, _> = self.post(&path, &score, within).await;
+        scores.map(|scores| scores.tokens).map_err(Trouble::into_error)
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        within: Duration,
+    ) -> Result<T, Trouble> {
+        let reply = self.http.post(path, body, within).await.map_err(Trouble::Error)?;
+        if !reply.is_good()
+            && let Ok(failure) = serde_json::from_slice::<Failure>(&reply.body)
+        {
+            let refusal = self.http.refusal(&reply);
+            return Err(Trouble::Failure { failure, refusal });
+        }
+        self.http.read(&reply).map_err(Trouble::Error)
+    }
+
+    /// Opens a session that was lost. What travels must be what travelled before: ids of another
+    /// vocabulary would pass for ours.
+    async fn reopen_session(&mut self, ask: &Ask<'_>) -> Result<(), CloudError> {
+        let opened = self.open().await?;
+        let words = ask.want == decode::Want::Word;
+        if words == (opened.exchange == Exchange::Text) {
+            return Ok(());
+        }
+        let message = "it came back with another vocabulary".into();
+        Err(CloudError::Refused { status: 409, message, retry_after: None })
+    }
+
+    /// One try; `Ok(None)` when the session had to be brought back in step first.
+    async fn try_next(
+        &mut self,
+        ask: &Ask<'_>,
+        within: Duration,
+    ) -> Result<Option<Answer>, CloudError> {
+        let Some(session) = self.session.as_mut() else {
+            self.reopen_session(ask).await?;
+            return Ok(None);
+        };
+        let started = Instant::now();
+        session.sequence += 1;
+        let path = format!("/v1/sessions/{}/next", session.id);
+        let request = session.request(ask);
+        let answered = self.post(&path, &request, within).await;
+        let Some(session) = self.session.as_mut() else { return Ok(None) };
+        match answered {
+            Ok(answer) => Ok(Some(session.accept(ask, answer, started.elapsed()))),
+            Err(trouble) => match trouble.code() {
+                Some(code::CONFLICT) => {
+                    // Everything is sent again; what the cloud's cache shares with it is not read
+                    // again.
+                    tracing::warn!("the cloud lost step and is brought back");
+                    session.held = Held::default();
+                    Ok(None)
+                }
+                Some(code::BUSY) => {
+                    tokio::time::sleep(BUSY).await;
+                    Ok(None)
+                }
+                Some(code::EVICTED | code::UNKNOWN_SESSION) => {
+                    tracing::warn!("the cloud forgot the session; it is opened again");
+                    self.session = None;
+                    Ok(None)
+                }
+                _ => Err(trouble.into_error()),
+            },
+        }
+    }
+}
+
+impl Session {
+    fn request(&self, ask: &Ask<'_>) -> Next {
+        let (position, hash, append) = match self.exchange {
+            Exchange::Ids => {
+                let shared = common_prefix(&self.held.tokens, ask.tokens);
+                let (before, after) = ask.tokens.split_at(shared);
+                (shared, prefix_hash(id_bytes(before)), Piece::Ids(after.to_vec()))
+            }
+            Exchange::Text => {
+                let (before, after) = ask.text.split_at(shared_text(&self.held.text, ask.text));
+                (before.len(), prefix_hash(before), Piece::Text(after.to_owned()))
+            }
+        };
+        let want = match ask.want {
+            decode::Want::Tokens(n) => Want::Tokens(n),
+            decode::Want::Word => Want::Word(true),
+        };
+        Next { sequence: self.sequence, position, hash, append, want, sampling: *ask.sampling }
+    }
+
+    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
+        let cost = answer.cost;
+        let times = Times {
+            // The other side's clock may say anything; it cannot have taken longer than we waited.
+            cloud_queue: duration(cost.queued_ms).min(took),
+            cloud_prefill: duration(cost.prefill_ms).min(took),
+            cloud_decode: duration(cost.decode_ms).min(took),
+            ..Times::default()
+        };
+        let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
+        let protocol::Cost { prefilled, cached, decoded, .. } = cost;
+        let answer = Answer {
+            end: answer.finish_reason == Some(protocol::Finish::Stop),
+            full: answer.finish_reason == Some(protocol::Finish::Length),
+            tokens: answer.tokens,
+            usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
+            times: Times { network: took.saturating_sub(at_cloud), ..times },
+        };
+        let written = answer.tokens.iter().filter_map(|t| t.id);
+        self.held.tokens = ask.tokens.iter().copied().chain(written).collect();
+        self.held.text = format!("{}{}", ask.text, answer.text());
+        answer
+    }
+}
+
+/// How many leading bytes two texts share, whole characters only.
+fn shared_text(a: &str, b: &str) -> usize {
+    let mut shared = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    while !b.is_char_boundary(shared) {
+        shared -= 1;
+    }
+    shared
+}
+
+/// A time the other side told us; nonsense counts nothing.
+fn duration(ms: f64) -> Duration {
+    Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
+}
+
+/// What came back instead of an answer.
+#[derive(Debug)]
+enum Trouble {
+    /// A clear word of the server's, and what it means to whoever cannot mend it.
+    Failure { failure: Failure, refusal: CloudError },
+    /// Anything else.
+    Error(CloudError),
+}
+
+impl Trouble {
+    fn code(&self) -> Option<&str> {
+        match self {
+            Self::Failure { failure, .. } => Some(&failure.error.code),
+            Self::Error(_) => None,
+        }
+    }
+
+    fn into_error(self) -> CloudError {
+        match self {
+            Self::Error(error) => error,
+            Self::Failure { failure, .. } if failure.error.code == code::CONTEXT_FULL => {
+                CloudError::ContextFull
+            }
+            Self::Failure { refusal, .. } => refusal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_share_whole_characters() {
+        assert_eq!(shared_text("", "abc"), 0);
+        assert_eq!(shared_text("abc", "abd"), 2);
+        assert_eq!(shared_text("中文", "中国"), 3);
+        // 文 and 斆 share their first byte.
+        assert_eq!(shared_text("中\u{6587}", "中\u{6586}"), 3);
+        assert_eq!(shared_text("abc", "ab"), 2);
+    }
+}

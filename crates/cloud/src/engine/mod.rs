@@ -1,0 +1,279 @@
+//! Serving engines and how each is spoken to.
+//!
+//! One question serves them all: given this context, what are the next k tokens, how likely were
+//! they, and how much of the context came from the cache? A [`Dialect`] turns it into an engine's
+//! request and the engine's reply into an answer: pure both ways, one file an engine.
+
+mod llama_server;
+mod openai;
+mod sglang;
+mod vllm;
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use decode::{Message, Sampling, Token};
+use serde_json::{Map, Value, json};
+
+pub(crate) use llama_server::LlamaServer;
+pub(crate) use openai::OpenAi;
+pub(crate) use sglang::Sglang;
+pub(crate) use vllm::Vllm;
+
+/// Who answers at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Tandem's own cloud server.
+    Tandem,
+    /// SGLang.
+    Sglang,
+    /// vLLM.
+    Vllm,
+    /// llama.cpp's server.
+    LlamaServer,
+    /// Anything else that has `/v1/completions`.
+    OpenAi,
+}
+
+impl Engine {
+    /// All there are.
+    pub const ALL: [Self; 5] =
+        [Self::Tandem, Self::Sglang, Self::Vllm, Self::LlamaServer, Self::OpenAi];
+
+    /// As users write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tandem => "tandem",
+            Self::Sglang => "sglang",
+            Self::Vllm => "vllm",
+            Self::LlamaServer => "llama-server",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    /// As it is spoken of.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Tandem => "a Tandem cloud",
+            Self::Sglang => "SGLang",
+            Self::Vllm => "vLLM",
+            Self::LlamaServer => "llama-server",
+            Self::OpenAi => "an OpenAI-compatible server",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<_> = Self::ALL.iter().map(|e| e.as_str()).collect();
+        let found = Self::ALL.into_iter().find(|e| e.as_str() == text);
+        found.ok_or_else(|| format!("no engine is called that: there are {}", names.join(", ")))
+    }
+}
+
+/// What a server said of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its version.
+    pub version: Option<String>,
+    /// The model it serves.
+    pub model: Option<String>,
+    /// Tokens a conversation may have there.
+    pub context: Option<usize>,
+    /// How many tokens its vocabulary has.
+    pub vocabulary: Option<usize>,
+}
+
+/// What stands before the question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Context<'a> {
+    Ids(&'a [Token]),
+    Text(&'a str),
+}
+
+impl Context<'_> {
+    pub fn value(self) -> Value {
+        match self {
+            Self::Ids(ids) => json!(ids),
+            Self::Text(text) => json!(text),
+        }
+    }
+}
+
+/// What comes next?
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub context: Context<'a>,
+    /// How many tokens.
+    pub tokens: usize,
+    pub sampling: &'a Sampling,
+    /// Of this very position.
+    pub seed: u32,
+    /// Where the engine keeps this conversation, as it said last time.
+    pub slot: Option<i64>,
+    /// The engine's own session, which has read everything before this context.
+    pub stream: Option<&'a str>,
+}
+
+/// What came next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Completion {
+    /// Without the token that ended the text. `None` where the engine gives none.
+    pub ids: Option<Vec<Token>>,
+    /// All of it.
+    pub text: String,
+    /// Of each token as far as the engine says; in order.
+    pub logprobs: Vec<Option<f32>>,
+    /// Tokens written, the one that ended the text included.
+    pub decoded: usize,
+    /// The text ends here.
+    pub end: bool,
+    /// The context is full here.
+    pub full: bool,
+    pub prefilled: Option<usize>,
+    pub cached: Option<usize>,
+    pub prefill: Option<Duration>,
+    pub decode: Option<Duration>,
+    pub slot: Option<i64>,
+    /// The token that ended the text, where the engine keeps it in its session.
+    pub closing: Option<Token>,
+}
+
+/// One token of a text that was to be judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scored {
+    pub id: Token,
+    pub logprob: f32,
+    pub greedy: Token,
+    pub greedy_logprob: f32,
+}
+
+/// A conversation in the engine's own template.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Templated {
+    Ids(Vec<Token>),
+    Text(String),
+}
+
+/// What to send, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Request {
+    pub path: &'static str,
+    pub body: Value,
+}
+
+impl Request {
+    pub fn new(path: &'static str, body: Value) -> Self {
+        Self { path, body }
+    }
+}
+
+/// What is wrong with a reply.
+pub(crate) type Odd = String;
+
+/// How one engine is spoken to. Routes it lacks are `None`.
+pub(crate) trait Dialect: fmt::Debug + Send + Sync {
+    fn engine(&self) -> Engine;
+
+    /// Whether ids can be sent and come back.
+    fn has_ids(&self) -> bool {
+        true
+    }
+
+    /// What of these parameters it does not know.
+    fn lacks(&self, _: &Sampling) -> Option<&'static str> {
+        None
+    }
+
+    fn ask(&self, question: &Question<'_>) -> Request;
+
+    fn answer(&self, reply: &Value) -> Result<Completion, Odd>;
+
+    /// The ids of a text in which special tokens are read as such.
+    fn tokenize(&self, text: &str) -> Option<Request>;
+
+    fn tokens(&self, reply: &Value) -> Result<Vec<Token>, Odd> {
+        ids(reply.get("tokens"))
+    }
+
+    fn detokenize(&self, ids: &[Token]) -> Option<Request>;
+
+    fn text(&self, reply: &Value) -> Result<String, Odd>;
+
+    /// A conversation, ready for the assistant's answer.
+    fn template(&self, messages: &[Message]) -> Option<Request>;
+
+    fn templated(&self, reply: &Value) -> Result<Templated, Odd>;
+
+    /// Judges everything behind the first `from` ids in one prefill.
+    fn score(&self, ids: &[Token], from: usize) -> Option<Request>;
+
+    /// For every id from `from` on, in order.
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd>;
+
+    /// Opens a session that is sent only what is new.
+    fn open_stream(&self) -> Option<Request> {
+        None
+    }
+
+    fn close_stream(&self, _: &str) -> Option<Request> {
+        None
+    }
+
+    /// Why it cannot judge.
+    fn cannot_score(&self) -> &'static str {
+        "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that"
+    }
+}
+
+/// Sampling as most engines name it. Everything is said: an engine's own defaults, or its model's,
+/// would change the answer.
+pub(crate) fn sampling(question: &Question<'_>) -> Map<String, Value> {
+    let s = question.sampling;
+    let mut map = Map::new();
+    map.insert("temperature".into(), json!(s.temperature));
+    map.insert("top_p".into(), json!(s.top_p));
+    map.insert("min_p".into(), json!(s.min_p));
+    map.insert("presence_penalty".into(), json!(0));
+    map.insert("frequency_penalty".into(), json!(0));
+    map
+}
+
+/// `top_k` where all tokens are -1.
+pub(crate) fn top_k(sampling: &Sampling) -> i64 {
+    i64::try_from(sampling.top_k).ok().filter(|k| *k > 0).unwrap_or(-1)
+}
+
+/// Reads a list of ids.
+pub(crate) fn ids(value: Option<&Value>) -> Result<Vec<Token>, Odd> {
+    let list = value.and_then(Value::as_array).ok_or("no token ids where they should be")?;
+    list.iter().map(id).collect()
+}
+
+/// Reads an id.
+pub(crate) fn id(value: &Value) -> Result<Token, Odd> {
+    let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+    id.map(Token).ok_or_else(|| format!("{value} is no token id"))
+}
+
+/// Reads a count.
+pub(crate) fn count(value: &Value, path: &str) -> Option<usize> {
+    value.pointer(path)?.as_u64().and_then(|n| usize::try_from(n).ok())
+}
+
+/// Reads milliseconds; nonsense counts nothing.
+pub(crate) fn milliseconds(value: &Value, path: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(value.pointer(path)?.as_f64()? / 1000.0).ok()
+}
+
+/// Reads text.
+pub(crate) fn string(value: &Value, path: &str) -> Option<String> {
+    value.pointer(path)?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,189 @@
+//! SGLang: `/generate`, ids both ways, its radix cache serving every shared beginning.
+
+use std::time::Duration;
+
+use decode::{Message, Token};
+use serde_json::{Value, json};
+
+use super::{
+    Completion, Context, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, id,
+    ids, string, top_k,
+};
+
+/// How long a session may lie idle before the server forgets it, in seconds.
+const IDLE: u32 = 600;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sglang {
+    /// Whether it keeps sessions that are sent only what is new.
+    pub streaming: bool,
+}
+
+impl Dialect for Sglang {
+    fn engine(&self) -> Engine {
+        Engine::Sglang
+    }
+
+    fn ask(&self, question: &Question<'_>) -> Request {
+        let mut sampling = super::sampling(question);
+        sampling.insert("max_new_tokens".into(), json!(question.tokens));
+        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
+        let penalty = question.sampling.repetition_penalty;
+        sampling.insert("repetition_penalty".into(), json!(penalty));
+        sampling.insert("sampling_seed".into(), json!(question.seed));
+        let mut body = json!({
+            "sampling_params": sampling,
+            "return_logprob": true,
+            // Log-probabilities of the prompt would keep its cache from being used.
+            "logprob_start_len": -1,
+        });
+        let (name, context) = match question.context {
+            Context::Ids(ids) => ("input_ids", json!(ids)),
+            Context::Text(text) => ("text", json!(text)),
+        };
+        body[name] = context;
+        if let Some(stream) = question.stream {
+            body["session_params"] = json!({ "id": stream });
+        }
+        Request::new("/generate", body)
+    }
+
+    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+        let mut tokens = ids(reply.get("output_ids"))?;
+        let decoded = tokens.len();
+        // Only end-of-text stops it: no other stop is ever asked for.
+        let end = string(reply, "/meta_info/finish_reason/type").as_deref() == Some("stop");
+        let closing = if end { tokens.pop() } else { None };
+        let prompt = count(reply, "/meta_info/prompt_tokens");
+        let cached = count(reply, "/meta_info/cached_tokens");
+        let logprob = |i| {
+            let path = format!("/meta_info/output_token_logprobs/{i}/0");
+            reply.pointer(&path)?.as_f64().map(|p| p as f32)
+        };
+        Ok(Completion {
+            logprobs: (0..tokens.len()).map(logprob).collect(),
+            ids: Some(tokens),
+            text: string(reply, "/text").ok_or("no text")?,
+            decoded,
+            end,
+            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
+            cached,
+            // It tells only how long everything took.
+            decode: seconds(reply, "/meta_info/e2e_latency"),
+            closing,
+            ..Completion::default()
+        })
+    }
+
+    fn tokenize(&self, text: &str) -> Option<Request> {
+        let body = json!({ "prompt": text, "add_special_tokens": false });
+        Some(Request::new("/tokenize", body))
+    }
+
+    fn detokenize(&self, ids: &[Token]) -> Option<Request> {
+        let body = json!({ "tokens": ids, "skip_special_tokens": false });
+        Some(Request::new("/detokenize", body))
+    }
+
+    fn text(&self, reply: &Value) -> Result<String, Odd> {
+        string(reply, "/text").ok_or_else(|| "no text".into())
+    }
+
+    fn template(&self, messages: &[Message]) -> Option<Request> {
+        let body = json!({ "messages": messages, "add_generation_prompt": true });
+        Some(Request::new("/tokenize", body))
+    }
+
+    fn templated(&self, reply: &Value) -> Result<Templated, Odd> {
+        self.tokens(reply).map(Templated::Ids)
+    }
+
+    fn open_stream(&self) -> Option<Request> {
+        let body = json!({ "capacity_of_str_len": 0, "streaming": true, "timeout": IDLE });
+        self.streaming.then(|| Request::new("/open_session", body))
+    }
+
+    fn close_stream(&self, id: &str) -> Option<Request> {
+        Some(Request::new("/close_session", json!({ "session_id": id })))
+    }
+
+    fn score(&self, ids: &[Token], from: usize) -> Option<Request> {
+        let body = json!({
+            "input_ids": ids,
+            "sampling_params": { "max_new_tokens": 0, "temperature": 0 },
+            "return_logprob": true,
+            "logprob_start_len": from.saturating_sub(1),
+            "top_logprobs_num": 1,
+        });
+        Some(Request::new("/generate", body))
+    }
+
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd> {
+        let list = |name: &str| {
+            let found = reply.pointer(&format!("/meta_info/{name}")).and_then(Value::as_array);
+            found.cloned().ok_or_else(|| format!("no {name}"))
+        };
+        let (given, top) = (list("input_token_logprobs")?, list("input_top_logprobs")?);
+        let wanted = ids.len() - from.min(ids.len());
+        // Lists begin with the token that `logprob_start_len` names, which nothing predicts.
+        let skip = given.len().checked_sub(wanted).ok_or("too few log-probabilities")?;
+        let pairs = given.iter().zip(&top).skip(skip);
+        let scored = pairs.zip(&ids[from..]).map(|((given, top), &expected)| {
+            let (logprob, token) = pair(given)?;
+            let (greedy_logprob, greedy) = pair(top.get(0).ok_or("no likeliest token")?)?;
+            if token != expected {
+                return Err(format!("token {} was judged instead of {}", token.0, expected.0));
+            }
+            Ok(Scored { id: token, logprob, greedy, greedy_logprob })
+        });
+        scored.collect()
+    }
+}
+
+fn seconds(reply: &Value, path: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(reply.pointer(path)?.as_f64()?).ok()
+}
+
+/// `[logprob, id, text]`.
+fn pair(value: &Value) -> Result<(f32, Token), Odd> {
+    let logprob = value.get(0).and_then(Value::as_f64).ok_or("no log-probability")?;
+    Ok((logprob as f32, id(value.get(1).unwrap_or(&Value::Null))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SGLANG: Sglang = Sglang { streaming: true };
+
+    #[test]
+    fn an_answer_is_read() {
+        let reply = json!({
+            "text": " Paris.", "output_ids": [7042, 30, 2],
+            "meta_info": {
+                "finish_reason": { "type": "stop", "matched": 2 }, "prompt_tokens": 21,
+                "cached_tokens": 18, "e2e_latency": 0.25,
+                "output_token_logprobs": [[-0.5, 7042, null], [-0.1, 30, null], [-0.2, 2, null]],
+            },
+        });
+        let answer = SGLANG.answer(&reply).unwrap();
+        assert_eq!(answer.ids, Some(vec![Token(7042), Token(30)]));
+        assert_eq!((answer.end, answer.decoded), (true, 3));
+        assert_eq!((answer.prefilled, answer.cached), (Some(3), Some(18)));
+        assert_eq!(answer.logprobs, [Some(-0.5), Some(-0.1)]);
+        assert_eq!(answer.decode, Some(Duration::from_millis(250)));
+    }
+
+    #[test]
+    fn scores_belong_to_the_tokens_behind_the_context() {
+        let reply = json!({ "meta_info": {
+            "input_token_logprobs": [[null, 198, null], [-0.5, 504, null], [-9.0, 14937, null]],
+            "input_top_logprobs": [null, [[-0.5, 504, null]], [[-0.1, 282, null]]],
+        }});
+        let ids = [1, 198, 504, 14937].map(Token);
+        let scores = SGLANG.scores(&reply, &ids, 2).unwrap();
+        assert_eq!((scores[0].id, scores[0].greedy), (Token(504), Token(504)));
+        assert_eq!((scores[1].logprob, scores[1].greedy), (-9.0, Token(282)));
+        assert!(SGLANG.scores(&reply, &[1, 198, 504, 7].map(Token), 2).is_err());
+    }
+}

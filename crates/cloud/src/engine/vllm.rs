@@ -1,0 +1,203 @@
+//! vLLM: `/inference/v1/generate` where it is switched on, else `/v1/completions`; ids both ways on
+//! either.
+
+use decode::{Message, Token};
+use serde_json::{Value, json};
+
+use super::{
+    Completion, Context, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, ids,
+    string, top_k,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Vllm {
+    /// The name of the model; the server has a default.
+    pub model: Option<String>,
+    /// Whether the token route is switched on.
+    pub generate: bool,
+}
+
+impl Vllm {
+    pub const GENERATE: &str = "/inference/v1/generate";
+    const COMPLETIONS: &str = "/v1/completions";
+
+    fn request(&self, path: &'static str, mut body: Value) -> Request {
+        if let (Some(model), Some(map)) = (&self.model, body.as_object_mut()) {
+            map.insert("model".into(), json!(model));
+        }
+        Request::new(path, body)
+    }
+}
+
+impl Dialect for Vllm {
+    fn engine(&self) -> Engine {
+        Engine::Vllm
+    }
+
+    fn ask(&self, question: &Question<'_>) -> Request {
+        let mut sampling = super::sampling(question);
+        sampling.insert("max_tokens".into(), json!(question.tokens));
+        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
+        let penalty = question.sampling.repetition_penalty;
+        sampling.insert("repetition_penalty".into(), json!(penalty));
+        sampling.insert("seed".into(), json!(question.seed));
+        sampling.insert("logprobs".into(), json!(1));
+        if let (true, Context::Ids(ids)) = (self.generate, question.context) {
+            let body =
+                json!({ "token_ids": ids, "sampling_params": sampling, "output_mode": "text" });
+            return self.request(Self::GENERATE, body);
+        }
+        sampling.insert("prompt".into(), question.context.value());
+        sampling.insert("return_token_ids".into(), json!(true));
+        // The template has put every special token where it belongs.
+        sampling.insert("add_special_tokens".into(), json!(false));
+        self.request(Self::COMPLETIONS, sampling.into())
+    }
+
+    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+        let choice = reply.pointer("/choices/0").ok_or("no choice")?;
+        let mut tokens = ids(choice.get("token_ids"))?;
+        let decoded = tokens.len();
+        // Only end-of-text stops it: no other stop is ever asked for.
+        let end = string(choice, "/finish_reason").as_deref() == Some("stop");
+        if end {
+            tokens.pop();
+        }
+        let prompt = count(reply, "/usage/prompt_tokens");
+        let cached = count(reply, "/usage/prompt_tokens_details/cached_tokens");
+        Ok(Completion {
+            logprobs: (0..tokens.len()).map(|i| logprob(choice, i)).collect(),
+            ids: Some(tokens),
+            text: string(choice, "/text").ok_or("no text")?,
+            decoded,
+            end,
+            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
+            cached,
+            ..Completion::default()
+        })
+    }
+
+    fn tokenize(&self, text: &str) -> Option<Request> {
+        let body = json!({ "prompt": text, "add_special_tokens": false });
+        Some(self.request("/tokenize", body))
+    }
+
+    fn detokenize(&self, ids: &[Token]) -> Option<Request> {
+        Some(self.request("/detokenize", json!({ "tokens": ids })))
+    }
+
+    fn text(&self, reply: &Value) -> Result<String, Odd> {
+        string(reply, "/prompt").ok_or_else(|| "no prompt".into())
+    }
+
+    fn template(&self, messages: &[Message]) -> Option<Request> {
+        let body = json!({ "messages": messages, "add_generation_prompt": true });
+        Some(self.request("/tokenize", body))
+    }
+
+    fn templated(&self, reply: &Value) -> Result<Templated, Odd> {
+        self.tokens(reply).map(Templated::Ids)
+    }
+
+    fn score(&self, ids: &[Token], _: usize) -> Option<Request> {
+        let body = json!({
+            "prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 1,
+            "return_token_ids": true,
+        });
+        Some(self.request(Self::COMPLETIONS, body))
+    }
+
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd> {
+        let entries = reply.pointer("/choices/0/prompt_logprobs").and_then(Value::as_array);
+        let entries = entries.ok_or("no log-probabilities of the prompt")?;
+        if entries.len() != ids.len() {
+            return Err(format!("{} log-probabilities for {} ids", entries.len(), ids.len()));
+        }
+        entries.iter().zip(ids).skip(from).map(|(entry, &id)| judged(entry, id)).collect()
+    }
+}
+
+/// The two routes give log-probabilities in shapes of their own.
+fn logprob(choice: &Value, i: usize) -> Option<f32> {
+    let paths = [format!("/logprobs/content/{i}/logprob"), format!("/logprobs/token_logprobs/{i}")];
+    let found = paths.iter().find_map(|path| choice.pointer(path)?.as_f64());
+    found.map(|p| p as f32)
+}
+
+/// One position: the given token, and the likeliest where that is another.
+fn judged(entry: &Value, id: Token) -> Result<Scored, Odd> {
+    let entries = entry.as_object().ok_or("a position without log-probabilities")?;
+    let logprob = |value: &Value| value.get("logprob").and_then(Value::as_f64).map(|p| p as f32);
+    let given = entries.get(&id.0.to_string()).and_then(logprob);
+    let greedy = entries.iter().find(|(_, e)| e.get("rank") == Some(&json!(1)));
+    let greedy = greedy.and_then(|(key, e)| Some((Token(key.parse().ok()?), logprob(e)?)));
+    match (given, greedy) {
+        (Some(logprob), Some((greedy, greedy_logprob))) => {
+            Ok(Scored { id, logprob, greedy, greedy_logprob })
+        }
+        _ => Err(format!("token {} was not judged", id.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VLLM: Vllm = Vllm { model: None, generate: true };
+
+    #[test]
+    fn both_routes_are_read() {
+        let usage = json!({
+            "prompt_tokens": 150, "prompt_tokens_details": { "cached_tokens": 128 },
+        });
+        let generate = json!({ "usage": usage, "choices": [{
+            "finish_reason": "stop", "text": " of", "token_ids": [282, 2],
+            "logprobs": { "content": [{ "logprob": -0.5 }, { "logprob": -0.25 }] },
+        }]});
+        let answer = VLLM.answer(&generate).unwrap();
+        assert_eq!((answer.ids, answer.end), (Some(vec![Token(282)]), true));
+        assert_eq!((answer.prefilled, answer.cached), (Some(22), Some(128)));
+        assert_eq!((answer.logprobs, answer.decoded), (vec![Some(-0.5)], 2));
+        let completions = json!({ "choices": [{
+            "finish_reason": "length", "text": "x", "token_ids": [5],
+            "logprobs": { "token_logprobs": [-0.5] },
+        }]});
+        let answer = VLLM.answer(&completions).unwrap();
+        assert_eq!((answer.logprobs, answer.cached), (vec![Some(-0.5)], None));
+    }
+
+    #[test]
+    fn text_goes_where_text_is_taken() {
+        let sampling = Default::default();
+        let ask = |context| {
+            let question = Question {
+                context,
+                tokens: 3,
+                sampling: &sampling,
+                seed: 1,
+                slot: None,
+                stream: None,
+            };
+            VLLM.ask(&question)
+        };
+        assert_eq!(ask(Context::Ids(&[Token(1)])).path, Vllm::GENERATE);
+        let request = ask(Context::Text("hi"));
+        assert_eq!(request.path, Vllm::COMPLETIONS);
+        assert_eq!(request.body["prompt"], json!("hi"));
+        assert_eq!(request.body["top_k"], json!(-1));
+    }
+
+    #[test]
+    fn scores_name_the_likeliest() {
+        let reply = json!({ "choices": [{ "prompt_logprobs": [
+            null,
+            { "7": { "logprob": -3.0, "rank": 9 }, "8": { "logprob": -0.5, "rank": 1 } },
+            { "9": { "logprob": -0.1, "rank": 1 } },
+        ]}]});
+        let ids = [1, 7, 9].map(Token);
+        let scores = VLLM.scores(&reply, &ids, 1).unwrap();
+        assert_eq!((scores[0].logprob, scores[0].greedy), (-3.0, Token(8)));
+        assert_eq!(scores[1].greedy, Token(9));
+        assert!(VLLM.scores(&reply, &ids[..2], 1).is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! What a cloud is told at the beginning.
+
+use std::{fmt, sync::Arc};
+
+use decode::{Token, Vocabulary};
+
+use crate::protocol::Prompt;
+
+/// How a conversation begins, on both sides.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// What both sides begin with.
+    pub prompt: Prompt,
+    /// The edge; `None` where the cloud writes alone.
+    pub edge: Option<EdgeSide>,
+    /// The messages in the template the user named for the cloud, if any.
+    pub rendered: Option<String>,
+}
+
+impl Opening {
+    /// A conversation with the cloud alone.
+    pub fn alone(prompt: Prompt) -> Self {
+        Self { prompt, edge: None, rendered: None }
+    }
+}
+
+/// What a cloud is compared with.
+#[derive(Clone)]
+pub struct EdgeSide {
+    /// The edge's tokenizer.
+    pub vocabulary: Arc<dyn Vocabulary>,
+    /// The prompt in the edge's own template.
+    pub prompt: Vec<Token>,
+    /// [`probe_messages`](crate::probe_messages) in the edge's own template.
+    pub probe: Vec<Token>,
+}
+
+impl fmt::Debug for EdgeSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeSide").field("prompt", &self.prompt.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! Who answers at an address?
+
+use std::time::Duration;
+
+use decode::CloudError;
+use serde_json::Value;
+
+use crate::{
+    conversation::Conversation,
+    embedded::Embedded,
+    engine::{About, Dialect, Engine, LlamaServer, OpenAi, Sglang, Vllm, count, string},
+    http::Http,
+    line::{ASIDE, Line},
+    opening::Opening,
+    remote::Client,
+};
+
+/// How long a server may take to say who it is.
+const KNOCK: Duration = Duration::from_secs(5);
+
+/// What identifies each engine.
+const MARKS: [(&str, Engine); 4] = [
+    ("/props", Engine::LlamaServer),
+    ("/model_info", Engine::Sglang),
+    ("/version", Engine::Vllm),
+    ("/v1/models", Engine::OpenAi),
+];
+
+/// Finds out who answers, unless the user said so, and what it says of itself.
+pub(crate) async fn probe(
+    http: &Http,
+    given: Option<Engine>,
+    model: Option<&str>,
+    opening: Opening,
+) -> Result<Client, CloudError> {
+    let engine = match given {
+        Some(engine) => engine,
+        None => identify(http).await?,
+    };
+    tracing::debug!(%engine, "a cloud answers");
+    if engine == Engine::Tandem {
+        return Ok(Client::Embedded(Box::new(Embedded::new(http, opening))));
+    }
+    let http = &http.with_engine(engine.title());
+    let about = about(http, engine).await?;
+    let model = model.map(str::to_owned);
+    let dialect: Box<dyn Dialect> = match engine {
+        Engine::Sglang => Box::new(Sglang { streaming: has_streaming(http).await? }),
+        Engine::LlamaServer => Box::new(LlamaServer),
+        Engine::Vllm => Box::new(Vllm { model, generate: has_generate(http).await? }),
+        Engine::OpenAi | Engine::Tandem => {
+            let model = model.or_else(|| about.model.clone());
+            let model = model.ok_or(CloudError::Unsupported {
+                engine: engine.title(),
+                what: "serves no model it names: say which with --cloud-model",
+            })?;
+            Box::new(OpenAi { model })
+        }
+    };
+    let line = Line::new(http, dialect);
+    Ok(Client::Engine(Box::new(Conversation::new(line, about, opening))))
+}
+
+/// Each engine has a route no other has. All are tried at once: the way there may be long.
+async fn identify(http: &Http) -> Result<Engine, CloudError> {
+    let http = &http.with_engine("any engine we know");
+    let [props, info, version, models] = MARKS.map(|(path, _)| http.get(path, KNOCK));
+    let (a, b, c, d) = tokio::join!(props, info, version, models);
+    let mut refused = None;
+    for (reply, (_, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
+        let reply = reply?;
+        match http.read::<Value>(&reply) {
+            Ok(value) if value.is_object() => return Ok(engine),
+            Ok(_) => {}
+            // It would have answered, with another key or at another time.
+            Err(error) if matches!(reply.status, 401 | 403 | 429 | 500..) => {
+                refused.get_or_insert(error);
+            }
+            Err(_) => {}
+        }
+    }
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    // Asked last: one engine writes a token to say that it is well, and takes its time.
+    let reply = http.get("/health", KNOCK).await?;
+    match http.read::<Value>(&reply) {
+        Ok(health) if string(&health, "/service").as_deref() == Some("tandem-cloud") => {
+            Ok(Engine::Tandem)
+        }
+        _ => Err(http.garbled("none of the routes by which engines are told apart".into())),
+    }
+}
+
+async fn about(http: &Http, engine: Engine) -> Result<About, CloudError> {
+    let get = async |path: &str| -> Result<Value, CloudError> {
+        let reply = http.get(path, ASIDE).await?;
+        http.read(&reply)
+    };
+    // Every engine lists its models as OpenAI does.
+    let models = get("/v1/models").await?;
+    let listed = string(&models, "/data/0/id");
+    Ok(match engine {
+        Engine::LlamaServer => {
+            let props = get("/props").await?;
+            About {
+                version: string(&props, "/build_info"),
+                model: listed.or_else(|| string(&props, "/model_path")),
+                context: count(&props, "/default_generation_settings/n_ctx"),
+                vocabulary: count(&models, "/data/0/meta/n_vocab"),
+            }
+        }
+        Engine::Sglang => {
+            let info = get("/server_info").await?;
+            About {
+                version: string(&info, "/version"),
+                model: listed,
+                context: count(&models, "/data/0/max_model_len")
+                    .or_else(|| count(&info, "/context_length")),
+                vocabulary: None,
+            }
+        }
+        Engine::Vllm => About {
+            version: string(&get("/version").await?, "/version"),
+            model: listed,
+            context: count(&models, "/data/0/max_model_len"),
+            vocabulary: None,
+        },
+        Engine::OpenAi | Engine::Tandem => About { model: listed, ..About::default() },
+    })
+}
+
+/// Whether SGLang keeps sessions that are sent only what is new.
+async fn has_streaming(http: &Http) -> Result<bool, CloudError> {
+    let reply = http.get("/server_info", ASIDE).await?;
+    let info: Value = http.read(&reply)?;
+    Ok(info.get("enable_streaming_session") == Some(&Value::Bool(true)))
+}
+
+/// Whether vLLM's token route is switched on: an empty question tells, without a token written.
+async fn has_generate(http: &Http) -> Result<bool, CloudError> {
+    let reply = http.post(Vllm::GENERATE, &serde_json::json!({}), ASIDE).await?;
+    match reply.status {
+        400 | 422 => Ok(true),
+        403..=405 => Ok(false),
+        _ => Err(http.refusal(&reply)),
+    }
+}
