@@ -65,8 +65,10 @@ impl Breaker {
             CloudError::Refused { retry_after: Some(pause), .. } => {
                 State::Open { until: now + *pause, pause: next }
             }
-            // Waiting for nothing once more would cost as long again.
-            CloudError::TooLate { .. } => State::Open { until: now + next, pause: next },
+            // Waiting for nothing once more would cost as long again: it must stay rare.
+            CloudError::TooLate { after, .. } => {
+                State::Open { until: now + next.max(*after * 2), pause: next }
+            }
             _ if failures >= FAILURES => State::Open { until: now + next, pause: next },
             _ => State::Closed { failures },
         };
@@ -119,7 +121,8 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let late = CloudError::TooLate { url: "x".into(), after: Duration::from_secs(9) };
         breaker.failed(now, &late);
-        assert!(breaker.admit(now).is_err());
+        assert!(breaker.admit(now + Duration::from_secs(17)).is_err());
+        assert!(breaker.admit(now + Duration::from_secs(18)).is_ok());
     }
 
     #[test]

@@ -44,6 +44,10 @@ impl Line {
             let reason = format!("{written} tokens came where {asked} were asked for");
             return Err(self.http.garbled(reason));
         }
+        let nothing = written == 0 && completion.text.is_empty();
+        if nothing && !completion.end && !completion.full {
+            return Err(self.http.garbled("it wrote nothing, and not because it was done".into()));
+        }
         Ok(completion)
     }
 
