@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo test check build models bench bench-llama-server help clean
+.PHONY: demo test test-engines check build models llama-server bench bench-llama-server help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -14,8 +14,11 @@ help: ## list these targets
 demo: build models ## three answers: small alone, both together, large alone
 	@scripts/demo.sh $(TANDEM)
 
-test: build models ## every test, with real models; prints its counts
+test: build models llama-server ## every test, with real models; prints its counts
 	@scripts/test.sh
+
+test-engines: build models ## vLLM and SGLang, each installed, started, tried and stopped
+	@scripts/engines/test.sh $(TANDEM)
 
 check: $(ENV) ## formatting, clippy and docs, all warnings refused
 	cargo fmt --all --check
@@ -27,6 +30,9 @@ build: $(ENV)
 
 models: build
 	@$(TANDEM) pull
+
+llama-server:
+	@scripts/engines/install.sh llama-server >/dev/null
 
 bench: build models ## what this machine can do: engine, asks, modes
 	$(TANDEM) bench edge

@@ -3,9 +3,5 @@
 # in turn, medians. llama-server's figure is its own `timings`.
 set -eu
 cd "$(dirname "$0")/.."
-venv=.venv/llama-server
-if [ ! -x "$venv/bin/python" ]; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install -q 'xllamacpp==2026.10.11549'
-fi
+venv=$(scripts/engines/install.sh llama-server)
 exec "$venv/bin/python" scripts/bench_llama_server.py "$1"

@@ -2,7 +2,7 @@
 # Installs an engine into a virtual environment of its own under the cache directory, pinned; a
 # second call does nothing. Prints the environment's folder.
 #
-# usage: install.sh vllm|sglang
+# usage: install.sh llama-server|vllm|sglang
 set -eu
 engine=$1
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
@@ -12,7 +12,11 @@ if [ ! -e "$venv/ready" ]; then
     python3 -m venv "$venv" >&2
     "$venv/bin/pip" install -q uv >&2
     overrides=$venv/overrides.txt
+    : >"$overrides"
     case $engine in
+    llama-server)
+        packages='xllamacpp==2026.10.11549'
+        ;;
     vllm)
         # The wheel pins a CPU build of torch that the registry does not have.
         echo 'torch==2.13.0' >"$overrides"

@@ -12,5 +12,5 @@ exec "$home/engines/sglang/bin/python" -m sglang.launch_server \
     --host 127.0.0.1 --port "$port" --api-key "$key" --model-path "$folder" \
     --served-model-name "$(basename "$folder")" --device cpu --dtype float32 \
     --attention-backend torch_native --sampling-backend pytorch --disable-cuda-graph \
-    --context-length 2048 --max-total-tokens 16384 --enable-cache-report --skip-server-warmup \
+    --context-length 4096 --max-total-tokens 16384 --enable-cache-report --skip-server-warmup \
     --enable-streaming-session

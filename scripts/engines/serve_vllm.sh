@@ -10,6 +10,6 @@ export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1
 # The CPU build wants blocks of a multiple of 32 tokens. Scale-out brings /inference/v1/generate.
 exec "$home/engines/vllm/bin/python" -m vllm.entrypoints.openai.api_server \
     --host 127.0.0.1 --port "$port" --api-key "$key" --model "$folder" \
-    --served-model-name "$(basename "$folder")" --dtype float32 --max-model-len 2048 \
+    --served-model-name "$(basename "$folder")" --dtype float32 --max-model-len 4096 \
     --max-num-seqs 8 --enforce-eager --block-size 32 --enable-prefix-caching \
     --enable-prompt-tokens-details --enable-scale-out

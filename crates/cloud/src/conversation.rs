@@ -35,6 +35,8 @@ pub(crate) struct Conversation {
     slot: Option<i64>,
     /// Its own session, where it has such.
     stream: Option<Stream>,
+    /// Whether its sessions do not suit this caller.
+    streamless: bool,
 }
 
 /// An engine's session: it is sent only what is new, and cannot go back.
@@ -54,7 +56,16 @@ enum Beginning {
 
 impl Conversation {
     pub fn new(line: Line, about: About, opening: Opening) -> Self {
-        Self { line, about, opening, compared: None, prompt: None, slot: None, stream: None }
+        Self {
+            line,
+            about,
+            opening,
+            compared: None,
+            prompt: None,
+            slot: None,
+            stream: None,
+            streamless: false,
+        }
     }
 
     pub fn line(&self) -> &Line {
@@ -159,6 +170,9 @@ impl Conversation {
             Beginning::Ids(prompt) => {
                 let context = [prompt.as_slice(), ask.tokens].concat();
                 let mut stream = self.stream_for(&context, stream).await?;
+                // Its tokens are not in the shared cache: a caller who takes other tokens than
+                // those it was given is better off without.
+                self.streamless |= stream.is_none();
                 let answer = self.next_ids(&context, &ask, &mut stream, within).await?;
                 self.stream = stream;
                 answer
@@ -172,7 +186,7 @@ impl Conversation {
         Ok(answer)
     }
 
-    /// The session, if it can go on to this context; else a new one, if there is such a thing.
+    /// The session, if it can go on to this context; a new one, if there was none.
     async fn stream_for(
         &self,
         context: &[Token],
@@ -185,6 +199,10 @@ impl Conversation {
                 return Ok(Some(stream));
             }
             self.line.close_stream(&stream.id).await;
+            return Ok(None);
+        }
+        if self.streamless {
+            return Ok(None);
         }
         Ok(self.line.open_stream().await?.map(|id| Stream { id, held: vec![] }))
     }

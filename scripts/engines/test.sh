@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Installs vLLM and SGLang, starts one after the other on loopback, runs the conformance suite and
+# the table of what an ask costs against each, and stops it.
+#
+# usage: test.sh TANDEM [vllm|sglang ...]
+set -eu
+cd "$(dirname "$0")/../.."
+. .venv/env
+tandem=$PWD/$1
+shift
+home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
+model=smollm2-135m-instruct
+folder=$home/engines/$model
+key=sesame
+passed=0 failed=0
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+is_up() {
+    python3 -c 'import sys, urllib.request as u
+u.urlopen(u.Request(sys.argv[1] + "/v1/models", headers={"Authorization": "Bearer " + sys.argv[2]}))' \
+        "$1" "$key" 2>/dev/null
+}
+
+stop() {
+    # Asked more than once: a server that is still loading may miss the first.
+    for _ in $(seq 30); do
+        kill -TERM "$1" 2>/dev/null || break
+        sleep 1
+    done
+    # Its own session, so that workers cannot stay behind.
+    kill -KILL -- "-$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+try() {
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+cargo build -q --release -p serve --test engines
+for engine in ${@:-vllm sglang}; do
+    echo "== $engine: installing" >&2
+    venv=$(scripts/engines/install.sh "$engine")
+    if [ ! -d "$folder" ]; then
+        echo "== writing $model in Hugging Face form" >&2
+        path=$("$tandem" pull --list --json | python3 -c \
+            "import json, sys; print(next(m['path'] for m in json.load(sys.stdin)['models'] if m['name'] == '$model'))")
+        "$venv/bin/python" scripts/engines/hugging_face.py "$path" "$folder" >&2
+    fi
+    port=$(free_port)
+    url=http://127.0.0.1:$port
+    log=$home/engines/$engine.log
+    echo "== $engine: starting (its log: $log)" >&2
+    setsid "scripts/engines/serve_$engine.sh" "$port" "$key" "$folder" >"$log" 2>&1 &
+    server=$!
+    trap 'stop $server' EXIT
+    for _ in $(seq 240); do
+        is_up "$url" && break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 1
+    done
+    echo
+    echo "== $engine"
+    # The first answer compiles what it needs; it is no measure.
+    try "$tandem" doctor --cloud "$url" --cloud-key "$key" --edge-model "$model"
+    try env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" \
+        cargo test -q --release -p serve --test engines a_started_engine -- --ignored --nocapture
+    try "$tandem" bench ask --cloud "$url" --cloud-key "$key" --lengths 256,512,1024,2048
+    try "$tandem" run "Why is the sky blue?" --cloud "$url" --cloud-key "$key" \
+        --edge-model "$model" --threshold 0.5 --max-tokens 40 --on-cloud-error fail
+    echo "== $engine: stopping" >&2
+    stop "$server"
+    trap - EXIT
+done
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
