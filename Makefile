@@ -17,7 +17,7 @@ demo: build models ## three answers: small alone, both together, large alone
 test: build models llama-server ## every test, with real models; prints its counts
 	@scripts/test.sh
 
-test-engines: build models ## vLLM and SGLang, each installed, started, tried and stopped
+test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
 
 check: $(ENV) ## formatting, clippy and docs, all warnings refused

@@ -15,7 +15,7 @@ if [ ! -e "$venv/ready" ]; then
     : >"$overrides"
     case $engine in
     llama-server)
-        packages='xllamacpp==2026.10.11549'
+        packages='xllamacpp==2026.10.11549 gguf'
         ;;
     vllm)
         # The wheel pins a CPU build of torch that the registry does not have.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs vLLM and SGLang, starts one after the other on loopback, runs the conformance suite and
-# the table of what an ask costs against each, and stops it.
+# Installs llama-server, vLLM and SGLang, starts one after the other on loopback, runs the conformance
+# suite and the table of what an ask costs against each, and stops it. All have the same weights, in
+# 32 bits.
 #
-# usage: test.sh TANDEM [vllm|sglang ...]
+# usage: test.sh TANDEM [vllm|sglang|llama-server ...]
 set -eu
 cd "$(dirname "$0")/../.."
 . .venv/env
@@ -11,6 +12,7 @@ shift
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
 model=smollm2-135m-instruct
 folder=$home/engines/$model
+float32=$folder-f32.gguf
 key=sesame
 passed=0 failed=0
 
@@ -40,14 +42,18 @@ try() {
 }
 
 cargo build -q --release -p serve --test engines
-for engine in ${@:-vllm sglang}; do
+for engine in ${@:-vllm sglang llama-server}; do
     echo "== $engine: installing" >&2
     venv=$(scripts/engines/install.sh "$engine")
-    if [ ! -d "$folder" ]; then
+    path=$("$tandem" pull --list --json | python3 -c \
+        "import json, sys; print(next(m['path'] for m in json.load(sys.stdin)['models'] if m['name'] == '$model'))")
+    if [ "$engine" != llama-server ] && [ ! -d "$folder" ]; then
         echo "== writing $model in Hugging Face form" >&2
-        path=$("$tandem" pull --list --json | python3 -c \
-            "import json, sys; print(next(m['path'] for m in json.load(sys.stdin)['models'] if m['name'] == '$model'))")
         "$venv/bin/python" scripts/engines/hugging_face.py "$path" "$folder" >&2
+    fi
+    if [ ! -e "$float32" ]; then
+        echo "== writing $model with 32-bit weights" >&2
+        "$venv/bin/python" scripts/engines/float32.py "$path" "$float32" >&2
     fi
     port=$(free_port)
     url=http://127.0.0.1:$port
@@ -65,7 +71,7 @@ for engine in ${@:-vllm sglang}; do
     echo "== $engine"
     # The first answer compiles what it needs; it is no measure.
     try "$tandem" doctor --cloud "$url" --cloud-key "$key" --edge-model "$model"
-    try env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" \
+    try env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" TANDEM_ENGINE_MODEL="$float32" \
         cargo test -q --release -p serve --test engines a_started_engine -- --ignored --nocapture
     try "$tandem" bench ask --cloud "$url" --cloud-key "$key" --lengths 256,512,1024,2048
     try "$tandem" run "Why is the sky blue?" --cloud "$url" --cloud-key "$key" \
