@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use cloud::{Address, Delay, Engine, Key};
+use cloud::{Delay, Engine};
 use decode::Threshold;
 use router::Kind;
 
@@ -214,8 +214,9 @@ pub struct CloudModelArgs {
 pub struct CloudPlaceArgs {
     /// A cloud elsewhere: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
     /// /v1/completions. Without it the large model runs in this process
+    // Read as plain text and parsed later: a mistake must not print a password.
     #[arg(long, value_name = "URL", help_heading = "Cloud")]
-    pub cloud: Option<Address>,
+    pub cloud: Option<String>,
 
     /// Who answers there, if finding out fails: tandem, sglang, vllm, llama-server, openai
     #[arg(long, value_name = "ENGINE", requires = "cloud", help_heading = "Cloud")]
@@ -229,7 +230,7 @@ pub struct CloudPlaceArgs {
         hide_env_values = true,
         help_heading = "Cloud"
     )]
-    pub cloud_key: Option<Key>,
+    pub cloud_key: Option<String>,
 
     /// Certificates (PEM) of an authority of your own, trusted besides the system's
     #[arg(long, value_name = "FILE", help_heading = "Cloud")]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use cloud::{Address, Endpoint, Settings};
+use cloud::{Address, Endpoint, Key, Settings};
 use decode::{Limits, OnCloudError, Sampling, Threshold};
 use engine::{Adapter, LoadOptions};
 use models::{Catalog, Environment, Home, catalog};
@@ -122,14 +122,23 @@ pub fn cloud_options(
     Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
 }
 
+/// Where the cloud is, if it is elsewhere.
+pub fn address(place: &CloudPlaceArgs) -> Result<Option<Address>, UsageError> {
+    let parsed = place.cloud.as_deref().map(str::parse::<Address>).transpose();
+    parsed.map_err(|e| UsageError(format!("--cloud: {e}")))
+}
+
 /// How a cloud at this address is reached and treated.
 pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result<Settings> {
     let place = &args.place;
     let read =
         |path: &PathBuf| fs::read(path).with_context(|| format!("--cloud-ca {}", path.display()));
     let authority = place.cloud_ca.as_ref().map(read).transpose()?;
+    let key = place.cloud_key.as_deref().filter(|key| !key.is_empty());
+    let key = key.map(str::parse::<Key>).transpose();
+    let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
     Ok(Settings {
-        endpoint: Endpoint { address, key: place.cloud_key.clone(), authority },
+        endpoint: Endpoint { address, key, authority },
         engine: place.cloud_engine,
         model: args.cloud_model.clone(),
         deadline: place.ask_deadline,

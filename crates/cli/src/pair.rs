@@ -43,7 +43,7 @@ impl Pair {
         machine: &MachineArgs,
     ) -> anyhow::Result<Self> {
         let store = Store::open(None)?;
-        let place = match &cloud.place.cloud {
+        let place = match config::address(&cloud.place)? {
             _ if cloud.place.offline => CloudPlace::Nowhere,
             Some(address) => {
                 if cloud.place.cloud_key.is_some()
@@ -52,7 +52,7 @@ impl Pair {
                 {
                     say(&format!("warning: the key travels to {address} for all to read"));
                 }
-                CloudPlace::Elsewhere(Box::new(config::cloud_settings(cloud, address.clone())?))
+                CloudPlace::Elsewhere(Box::new(config::cloud_settings(cloud, address)?))
             }
             None => CloudPlace::Here {
                 options: config::cloud_options(&store, cloud, machine),

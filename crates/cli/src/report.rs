@@ -62,8 +62,9 @@ pub fn summary(generation: &Generation<'_>) -> String {
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
-    if stats.fallback_tokens > 0 {
-        facts.push(format!("{} fallbacks: the cloud failed", stats.fallback_tokens));
+    let fallbacks = stats.fallback_tokens + usize::from(stats.fallback_end);
+    if fallbacks > 0 {
+        facts.push(format!("{fallbacks} fallbacks: the cloud failed"));
     }
     if degraded(generation).is_some() {
         facts.push("degraded: text".into());

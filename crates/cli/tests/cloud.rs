@@ -25,9 +25,17 @@ fn doctor_is_content_with_a_cloud_that_works() {
     let with_key = ["doctor", "--cloud", &cloud.url, "--cloud-key", "sesame"];
     let report = run(&[&with_key[..], &["--json"]].concat()).json();
     assert_eq!(report["works"], true);
-    for name in
-        ["edge model", "router", "cloud", "tls", "vocabulary", "answer", "cache", "round trip"]
-    {
+    for name in [
+        "edge model",
+        "router",
+        "cloud",
+        "tls",
+        "vocabulary",
+        "answer",
+        "cache",
+        "round trip",
+        "joint decode",
+    ] {
         assert_eq!(check(&report, name)["level"], "ok", "{report}");
     }
     assert!(check(&report, "vocabulary")["found"].as_str().unwrap().contains("ids"));
@@ -167,6 +175,18 @@ fn a_pretended_network_shows_in_the_figures() {
     let least = asks.as_f64().unwrap() * 80.0;
     assert!((least..least + 400.0).contains(&network.as_f64().unwrap()), "{asks} {network}");
     assert_eq!(run(&[&base[..], &["--simulate-rtt", "fast"]].concat()).code, Some(2));
+}
+
+#[test]
+fn a_mistaken_key_or_address_is_not_repeated() {
+    let done = run(&["run", "x", "--cloud", "http://me:hunter2@host"]);
+    assert_eq!(done.code, Some(2));
+    assert!(!done.err.contains("hunter2") && done.err.contains("--cloud-key"), "{}", done.err);
+    let arguments = ["run", "x", "--cloud", NOWHERE, "--mode", "large"];
+    let done = tandem(&arguments).env("TANDEM_CLOUD_KEY", "hunter2\r").output().unwrap();
+    let done = Done::from(done);
+    assert_eq!(done.code, Some(2));
+    assert!(!done.err.contains("hunter2") && done.err.contains("TANDEM_CLOUD_KEY"), "{}", done.err);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use reqwest::Url;
+use url::Host;
 
 /// Where a cloud is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,12 @@ impl fmt::Display for AddressError {
 impl Address {
     /// Whether it is this very machine, where no proxy stands between.
     pub fn is_loopback(&self) -> bool {
-        let host = self.0.host_str().unwrap_or_default();
-        host == "localhost" || host.starts_with("127.") || host == "[::1]"
+        match self.0.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        }
     }
 
     /// Whether what travels is encrypted.
@@ -119,6 +124,13 @@ mod tests {
         }
         assert_eq!("http://x:1/".parse::<Address>().unwrap().to_string(), "http://x:1");
         assert_eq!("http://x:1/v1".parse::<Address>().unwrap().to_string(), "http://x:1");
+    }
+
+    #[test]
+    fn this_machine_is_told_from_others() {
+        let is_local = |text: &str| text.parse::<Address>().unwrap().is_loopback();
+        assert!(is_local("http://127.0.0.1:1") && is_local("http://localhost"));
+        assert!(is_local("http://[::1]:8") && !is_local("http://127.evil.com"));
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Breaker {
         Err(CloudError::Resting { left, last })
     }
 
+    /// Whether the ask that was admitted is to find out whether the cloud is back.
+    pub fn is_probing(&self) -> bool {
+        matches!(self.state, State::HalfOpen { .. })
+    }
+
     pub fn succeeded(&mut self) {
         *self = Self::default();
     }
@@ -65,10 +70,8 @@ impl Breaker {
             CloudError::Refused { retry_after: Some(pause), .. } => {
                 State::Open { until: now + *pause, pause: next }
             }
-            // Waiting for nothing once more would cost as long again: it must stay rare.
-            CloudError::TooLate { after, .. } => {
-                State::Open { until: now + next.max(*after * 2), pause: next }
-            }
+            // Waiting for nothing once more would cost as long again.
+            CloudError::TooLate { .. } => State::Open { until: now + next, pause: next },
             _ if failures >= FAILURES => State::Open { until: now + next, pause: next },
             _ => State::Closed { failures },
         };
@@ -121,8 +124,8 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let late = CloudError::TooLate { url: "x".into(), after: Duration::from_secs(9) };
         breaker.failed(now, &late);
-        assert!(breaker.admit(now + Duration::from_secs(17)).is_err());
-        assert!(breaker.admit(now + Duration::from_secs(18)).is_ok());
+        assert!(breaker.admit(now).is_err() && !breaker.is_probing());
+        assert!(breaker.admit(now + PAUSE).is_ok() && breaker.is_probing());
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! there and here, ids from all over the vocabulary the same text, and special tokens the same
 //! spelling. A template is the edge's if a conversation in it gives the same ids.
 
-use decode::{CloudError, Message, Token, Vocabulary};
+use decode::{CloudError, Message, Token, Vocabulary, common_prefix};
 
-use crate::{EdgeSide, engine::Templated, line::Line};
+use crate::{EdgeSide, line::Line};
 
 /// Texts in which vocabularies differ.
 const PROBES: [&str; 8] = [
@@ -36,8 +36,8 @@ pub fn probe_messages() -> Vec<Message> {
 /// What the two sides have in common; where they differ, how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Same vocabulary: ids can travel.
-    pub vocabulary: Result<(), String>,
+    /// Same vocabulary: ids can travel. All below this number mean the same on both sides.
+    pub vocabulary: Result<usize, String>,
     /// Same chat template.
     pub template: Result<(), String>,
 }
@@ -49,24 +49,26 @@ pub(crate) async fn compare(line: &Line, edge: &EdgeSide) -> Result<Match, Cloud
     }
     let vocabulary = vocabularies(line, edge).await?;
     let template = match &vocabulary {
-        Ok(()) => templates(line, edge).await?,
+        Ok(_) => templates(line, edge).await?,
         Err(_) => Err("the vocabularies differ".into()),
     };
     Ok(Match { vocabulary, template })
 }
 
-async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<(), String>, CloudError> {
+async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<usize, String>, CloudError> {
     let vocabulary = edge.vocabulary.as_ref();
-    for probe in PROBES {
-        let (here, there) = (vocabulary.encode(probe), line.tokenize(probe).await?);
-        if here != there {
-            let (here, there) = (here.len(), there.len());
-            return Ok(Err(format!("{probe:?} is {here} tokens here and {there} others there")));
-        }
+    let probe = PROBES.join("\n");
+    let (here, there) = (vocabulary.encode(&probe), line.tokenize(&probe).await?);
+    if here != there {
+        let at = common_prefix(&here, &there);
+        let behind: Vec<u8> = here[at..].iter().flat_map(|&id| vocabulary.piece(id)).collect();
+        let behind: String = String::from_utf8_lossy(&behind).chars().take(16).collect();
+        return Ok(Err(format!("the same text has other tokens there from {behind:?} on")));
     }
-    for ids in [spread(vocabulary), edge.probe.clone()] {
-        let here: Vec<u8> = ids.iter().flat_map(|&id| vocabulary.spell(id)).collect();
-        let (here, there) = (String::from_utf8_lossy(&here), line.detokenize(&ids).await?);
+    let words = spread(vocabulary);
+    let highest = words.first().map_or(0, |id| id.index() + 1);
+    for ids in [words, edge.probe.clone()] {
+        let (here, there) = (spelled(vocabulary, &ids), line.detokenize(&ids).await?);
         // Some tokenizers leave out a space at the beginning.
         if here.trim_start() != there.trim_start() {
             let at = here.chars().zip(there.chars()).take_while(|(a, b)| a == b).count();
@@ -75,7 +77,21 @@ async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<(), String>
             return Ok(Err(format!("the same ids read {here:?} here and {there:?} there")));
         }
     }
-    Ok(Ok(()))
+    // What is added behind the words may be added on one side only.
+    let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
+    let last = last.map(|id| vec![id]).find(|id| !spelled(vocabulary, id).is_empty());
+    Ok(Ok(match last {
+        Some(last) if line.detokenize(&last).await? == spelled(vocabulary, &last) => {
+            vocabulary.len()
+        }
+        Some(_) => highest,
+        None => vocabulary.len(),
+    }))
+}
+
+fn spelled(vocabulary: &dyn Vocabulary, ids: &[Token]) -> String {
+    let bytes: Vec<u8> = ids.iter().flat_map(|&id| vocabulary.spell(id)).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Ids from the whole vocabulary that are plain words: engines tidy up around punctuation.
@@ -94,14 +110,13 @@ fn spread(vocabulary: &dyn Vocabulary) -> Vec<Token> {
 
 async fn templates(line: &Line, edge: &EdgeSide) -> Result<Result<(), String>, CloudError> {
     let there = match line.template(&probe_messages()).await? {
-        Some(Templated::Ids(ids)) => ids,
-        Some(Templated::Text(text)) => line.tokenize(&text).await?,
+        Some(templated) => line.ids_of(templated).await?,
         None => return Ok(Err("the engine does not show its template".into())),
     };
     if there == edge.probe {
         return Ok(Ok(()));
     }
-    let at = there.iter().zip(&edge.probe).take_while(|(a, b)| a == b).count();
+    let at = common_prefix(&there, &edge.probe);
     Ok(Err(format!(
         "a conversation is {} tokens here and {} there, the first {at} alike",
         edge.probe.len(),

@@ -35,8 +35,10 @@ pub(crate) struct Conversation {
     slot: Option<i64>,
     /// Its own session, where it has such.
     stream: Option<Stream>,
-    /// Whether its sessions do not suit this caller.
+    /// Whether its sessions do not suit this conversation.
     streamless: bool,
+    /// Sessions that were given up and are still to be closed.
+    abandoned: Vec<String>,
 }
 
 /// An engine's session: it is sent only what is new, and cannot go back.
@@ -65,6 +67,7 @@ impl Conversation {
             slot: None,
             stream: None,
             streamless: false,
+            abandoned: vec![],
         }
     }
 
@@ -88,12 +91,18 @@ impl Conversation {
         }
         self.opening = opening;
         self.prompt = None;
+        self.streamless = false;
     }
 
     /// Frees what the engine keeps for us.
     pub async fn close(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            self.line.close_stream(&stream.id).await;
+        self.abandoned.extend(self.stream.take().map(|stream| stream.id));
+        self.close_abandoned().await;
+    }
+
+    async fn close_abandoned(&mut self) {
+        while let Some(id) = self.abandoned.pop() {
+            self.line.close_stream(&id).await;
         }
     }
 
@@ -138,8 +147,7 @@ impl Conversation {
             return Ok(edge.prompt.clone());
         }
         match self.line.template(messages).await? {
-            Some(Templated::Ids(ids)) => Ok(ids),
-            Some(Templated::Text(text)) => self.line.tokenize(&text).await,
+            Some(templated) => self.line.ids_of(templated).await,
             None => Err(self.no_template()),
         }
     }
@@ -163,43 +171,61 @@ impl Conversation {
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
         let started = Instant::now();
-        // An ask that is dropped half-way leaves everything as it was, but for a session: what that
-        // has read is then unknown, so it is given up.
-        let stream = self.stream.take();
-        let (mut answer, slot) = match self.prompt.as_ref().ok_or(CloudError::NotOpened)? {
+        self.close_abandoned().await;
+        let (mut answer, slot) = match self.prompt.clone().ok_or(CloudError::NotOpened)? {
             Beginning::Ids(prompt) => {
                 let context = [prompt.as_slice(), ask.tokens].concat();
-                let mut stream = self.stream_for(&context, stream).await?;
-                // Its tokens are not in the shared cache: a caller who takes other tokens than
-                // those it was given is better off without.
-                self.streamless |= stream.is_none();
-                let answer = self.next_ids(&context, &ask, &mut stream, within).await?;
-                self.stream = stream;
-                answer
+                self.next_in_stream(&context, &ask, within).await?
             }
-            Beginning::Text(prompt) => self.next_text(prompt, &ask, within).await?,
+            Beginning::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
         };
         self.slot = slot.or(self.slot);
-        let times = &mut answer.times;
-        let at_cloud = times.cloud_prefill + times.cloud_decode;
-        times.network = started.elapsed().saturating_sub(at_cloud);
+        let (times, took) = (&mut answer.times, started.elapsed());
+        // The other side's clock may say anything; it cannot have taken longer than we waited.
+        times.cloud_prefill = times.cloud_prefill.min(took);
+        times.cloud_decode = times.cloud_decode.min(took);
+        times.network = took.saturating_sub(times.cloud_prefill + times.cloud_decode);
         Ok(answer)
     }
 
-    /// The session, if it can go on to this context; a new one, if there was none.
-    async fn stream_for(
-        &self,
+    /// In the engine's own session where that can be, else with the whole context.
+    async fn next_in_stream(
+        &mut self,
         context: &[Token],
-        stream: Option<Stream>,
-    ) -> Result<Option<Stream>, CloudError> {
+        ask: &Ask<'_>,
+        within: Duration,
+    ) -> Result<(Answer, Option<i64>), CloudError> {
+        let mut stream = self.stream_for(context).await?;
+        // Until an answer shows what the session has read it counts as given up: this ask may fail,
+        // or be dropped half-way.
+        self.abandoned.extend(stream.iter().map(|stream| stream.id.clone()));
+        let answer = match self.next_ids(context, ask, &mut stream, within).await {
+            Err(CloudError::Refused { status: 400, .. } | CloudError::LostStep { .. })
+                if stream.is_some() =>
+            {
+                self.streamless = true;
+                return self.next_ids(context, ask, &mut None, within).await;
+            }
+            other => other?,
+        };
         if let Some(stream) = stream {
+            self.abandoned.retain(|id| *id != stream.id);
+            self.stream = Some(stream);
+        }
+        Ok(answer)
+    }
+
+    /// The session, if it can go on to this context; a new one, if there was none. A caller who takes
+    /// other tokens than it was given is better off without: sessions cannot go back.
+    async fn stream_for(&mut self, context: &[Token]) -> Result<Option<Stream>, CloudError> {
+        if let Some(stream) = self.stream.take() {
             let new = context.strip_prefix(stream.held.as_slice());
             // A beginning-of-text in front of what is new would be dropped by the engine.
             if new.is_some_and(|new| new.first() != context.first()) {
                 return Ok(Some(stream));
             }
-            self.line.close_stream(&stream.id).await;
-            return Ok(None);
+            self.abandoned.push(stream.id);
+            self.streamless = true;
         }
         if self.streamless {
             return Ok(None);
@@ -236,8 +262,7 @@ impl Conversation {
             // Nothing shows that the session has read what we think it has.
             (Some(_), _) => {
                 let engine = self.line.dialect().engine().title();
-                let what = "lost step with its own session";
-                return Err(CloudError::Unsupported { engine, what });
+                return Err(CloudError::LostStep { engine });
             }
             (None, _) => {}
         }
@@ -260,7 +285,9 @@ impl Conversation {
     /// Nothing but known ids leaves this machine: one engine dies of others.
     fn check(&self, context: &[Token]) -> Result<(), CloudError> {
         let edge = self.opening.edge.as_ref().map(|e| e.vocabulary.len());
-        let Some(size) = edge.into_iter().chain(self.about.vocabulary).min() else { return Ok(()) };
+        let common = self.compared.as_ref().and_then(|m| m.vocabulary.clone().ok());
+        let sizes = [edge, common, self.about.vocabulary];
+        let Some(size) = sizes.into_iter().flatten().min() else { return Ok(()) };
         match context.iter().find(|id| id.index() >= size) {
             Some(&id) => Err(CloudError::UnknownToken { id }),
             None => Ok(()),
@@ -279,9 +306,14 @@ impl Conversation {
         if text.contains(BROKEN) || (text.is_empty() && !ids.is_empty()) {
             let all = [ask.tokens, ids].concat();
             let whole = self.line.detokenize(&all).await?;
-            // What is not whole yet is held back.
+            // What is not whole yet is held back, and some tokenizers leave out a first space.
             let whole = whole.trim_end_matches(BROKEN);
-            text = whole.strip_prefix(ask.text).unwrap_or_default().to_owned();
+            let new = whole.trim_start().strip_prefix(ask.text.trim_start());
+            let reason = "it spells the same tokens in two ways";
+            text = new.ok_or_else(|| self.line.garbled(reason))?.to_owned();
+            if ask.tokens.is_empty() {
+                text = whole.to_owned();
+            }
         }
         let mut texts = vec![String::new(); ids.len()];
         if let Some(last) = texts.last_mut() {

@@ -101,13 +101,15 @@ impl Embedded {
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+        let mut reason = None;
         for _ in 0..TRIES {
-            if let Some(answer) = self.try_next(&ask, within).await? {
-                return Ok(answer);
+            match self.try_next(&ask, within).await? {
+                Tried::Answered(answer) => return Ok(answer),
+                Tried::Again(why) => reason = why.or(reason),
             }
         }
         let message = "it cannot be brought back in step".into();
-        Err(CloudError::Refused { status: 409, message, retry_after: None })
+        Err(reason.unwrap_or(CloudError::Refused { status: 409, message, retry_after: None }))
     }
 
     /// What the cloud thinks of a continuation behind what was accepted.
@@ -149,44 +151,42 @@ impl Embedded {
         if words == (opened.exchange == Exchange::Text) {
             return Ok(());
         }
+        // Its ids would pass for ours.
+        self.session = None;
         let message = "it came back with another vocabulary".into();
         Err(CloudError::Refused { status: 409, message, retry_after: None })
     }
 
-    /// One try; `Ok(None)` when the session had to be brought back in step first.
-    async fn try_next(
-        &mut self,
-        ask: &Ask<'_>,
-        within: Duration,
-    ) -> Result<Option<Answer>, CloudError> {
+    /// One try; it may only have brought the session back in step.
+    async fn try_next(&mut self, ask: &Ask<'_>, within: Duration) -> Result<Tried, CloudError> {
         let Some(session) = self.session.as_mut() else {
             self.reopen_session(ask).await?;
-            return Ok(None);
+            return Ok(Tried::Again(None));
         };
         let started = Instant::now();
         session.sequence += 1;
         let path = format!("/v1/sessions/{}/next", session.id);
         let request = session.request(ask);
         let answered = self.post(&path, &request, within).await;
-        let Some(session) = self.session.as_mut() else { return Ok(None) };
+        let Some(session) = self.session.as_mut() else { return Ok(Tried::Again(None)) };
         match answered {
-            Ok(answer) => Ok(Some(session.accept(ask, answer, started.elapsed()))),
+            Ok(answer) => Ok(Tried::Answered(session.accept(ask, answer, started.elapsed()))),
             Err(trouble) => match trouble.code() {
                 Some(code::CONFLICT) => {
                     // Everything is sent again; what the cloud's cache shares with it is not read
                     // again.
                     tracing::warn!("the cloud lost step and is brought back");
                     session.held = Held::default();
-                    Ok(None)
+                    Ok(Tried::Again(None))
                 }
                 Some(code::BUSY) => {
                     tokio::time::sleep(BUSY).await;
-                    Ok(None)
+                    Ok(Tried::Again(Some(trouble.into_error())))
                 }
                 Some(code::EVICTED | code::UNKNOWN_SESSION) => {
                     tracing::warn!("the cloud forgot the session; it is opened again");
                     self.session = None;
-                    Ok(None)
+                    Ok(Tried::Again(None))
                 }
                 _ => Err(trouble.into_error()),
             },
@@ -251,6 +251,14 @@ fn shared_text(a: &str, b: &str) -> usize {
 /// A time the other side told us; nonsense counts nothing.
 fn duration(ms: f64) -> Duration {
     Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
+}
+
+/// What one try brought.
+#[derive(Debug)]
+enum Tried {
+    Answered(Answer),
+    /// Nothing yet, and perhaps why.
+    Again(Option<CloudError>),
 }
 
 /// What came back instead of an answer.

@@ -1,6 +1,9 @@
 //! Requests, replies, and what their failures mean.
 
-use std::{sync::Once, time::Duration};
+use std::{
+    sync::Once,
+    time::{Duration, SystemTime},
+};
 
 use decode::CloudError;
 use reqwest::{Certificate, Client, Method, Response, header, redirect};
@@ -17,6 +20,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// The largest answer read: an endless one must not fill the memory.
 const LARGEST: usize = 16 << 20;
+
+/// The most characters of a server's own words that are repeated.
+const LONGEST_WORDS: usize = 300;
 
 /// The longest pause a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -113,10 +119,10 @@ impl Http {
         let status = response.status().as_u16();
         let text = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
         if response.status().is_redirection() {
-            let target = text(header::LOCATION).unwrap_or("nowhere").to_owned();
+            let target = tidy(text(header::LOCATION).unwrap_or("nowhere"));
             return Err(CloudError::Redirected { url: self.address.to_string(), target });
         }
-        let kind = text(header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        let kind = tidy(text(header::CONTENT_TYPE).unwrap_or_default());
         // A stream we did not ask for need not ever end.
         if kind.starts_with("text/event-stream") {
             return Err(self.garbled("it streams, though it was not asked to".into()));
@@ -197,12 +203,18 @@ fn words(body: &[u8]) -> String {
     let told = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
         let error = value.get("error").unwrap_or(&value);
         let told = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
-        told.into_iter().flatten().find_map(Value::as_str).map(str::to_owned)
+        told.into_iter().flatten().find_map(Value::as_str).map(tidy)
     });
     told.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
         if text.trim().is_empty() { String::new() } else { format!("{text:?}") }
     })
+}
+
+/// A server must neither fill the user's screen nor steer it.
+fn tidy(text: &str) -> String {
+    let harmless = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().take(LONGEST_WORDS).map(harmless).collect()
 }
 
 /// The engines say in words that a context is full.
@@ -214,10 +226,17 @@ fn is_context_full(status: u16, words: &str) -> bool {
         && ["exceed", "longer", "maximum", "too long"].into_iter().any(says)
 }
 
-/// `Retry-After` in seconds; its other form, a date, is rare and counts as one second.
+/// `Retry-After`: seconds, or a date.
 fn pause(text: &str) -> Option<Duration> {
-    let seconds = text.trim().parse::<u64>().unwrap_or(1);
-    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+    let pause = match text.trim().parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        // A date that is over asks for no pause.
+        Err(_) => httpdate::parse_http_date(text.trim())
+            .ok()?
+            .duration_since(SystemTime::now())
+            .unwrap_or_default(),
+    };
+    Some(pause.min(LONGEST_PAUSE))
 }
 
 /// TLS needs a provider of its primitives, once a process.
@@ -269,6 +288,8 @@ mod tests {
     fn pauses_are_bounded() {
         assert_eq!(pause("7"), Some(Duration::from_secs(7)));
         assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
-        assert_eq!(pause("Wed, 21 Oct 2026 07:28:00 GMT"), Some(Duration::from_secs(1)));
+        assert_eq!(pause("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(pause("Wed, 21 Oct 2815 07:28:00 GMT"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("soon"), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How long anything but an answer may take.
-pub(crate) const ASIDE: Duration = Duration::from_secs(10);
+pub(crate) const ASIDE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -22,6 +22,10 @@ pub(crate) struct Line {
 impl Line {
     pub fn new(http: &Http, dialect: Box<dyn Dialect>) -> Self {
         Self { http: http.with_engine(dialect.engine().title()), dialect }
+    }
+
+    pub fn garbled(&self, reason: &str) -> CloudError {
+        self.http.garbled(reason.into())
     }
 
     pub fn dialect(&self) -> &dyn Dialect {
@@ -53,7 +57,17 @@ impl Line {
 
     /// Special tokens in the text are read as such.
     pub async fn tokenize(&self, text: &str) -> Result<Vec<Token>, CloudError> {
-        let reply = self.send(&self.route(self.dialect.tokenize(text))?, ASIDE).await?;
+        let reply = self.send(&self.route(self.dialect.tokenize(text, false))?, ASIDE).await?;
+        self.sane(self.dialect.tokens(&reply))
+    }
+
+    /// The ids of a conversation in the engine's own template.
+    pub async fn ids_of(&self, templated: Templated) -> Result<Vec<Token>, CloudError> {
+        let text = match templated {
+            Templated::Ids(ids) => return Ok(ids),
+            Templated::Text(text) => text,
+        };
+        let reply = self.send(&self.route(self.dialect.tokenize(&text, true))?, ASIDE).await?;
         self.sane(self.dialect.tokens(&reply))
     }
 

@@ -18,12 +18,12 @@ use crate::{
 /// How long a server may take to say who it is.
 const KNOCK: Duration = Duration::from_secs(5);
 
-/// What identifies each engine.
-const MARKS: [(&str, Engine); 4] = [
-    ("/props", Engine::LlamaServer),
-    ("/model_info", Engine::Sglang),
-    ("/version", Engine::Vllm),
-    ("/v1/models", Engine::OpenAi),
+/// What identifies each engine: a route, and a field of what it answers.
+const MARKS: [(&str, &str, Engine); 4] = [
+    ("/props", "default_generation_settings", Engine::LlamaServer),
+    ("/model_info", "model_path", Engine::Sglang),
+    ("/version", "version", Engine::Vllm),
+    ("/v1/models", "data", Engine::OpenAi),
 ];
 
 /// Finds out who answers, unless the user said so, and what it says of itself.
@@ -42,8 +42,11 @@ pub(crate) async fn probe(
         return Ok(Client::Embedded(Box::new(Embedded::new(http, opening))));
     }
     let http = &http.with_engine(engine.title());
-    let about = about(http, engine).await?;
+    let about = about(http, engine, model).await?;
     let model = model.map(str::to_owned);
+    if model.is_some() && matches!(engine, Engine::Sglang | Engine::LlamaServer) {
+        tracing::warn!(%engine, "serves one model: --cloud-model has no effect");
+    }
     let dialect: Box<dyn Dialect> = match engine {
         Engine::Sglang => Box::new(Sglang { streaming: has_streaming(http).await? }),
         Engine::LlamaServer => Box::new(LlamaServer),
@@ -64,22 +67,21 @@ pub(crate) async fn probe(
 /// Each engine has a route no other has. All are tried at once: the way there may be long.
 async fn identify(http: &Http) -> Result<Engine, CloudError> {
     let http = &http.with_engine("any engine we know");
-    let [props, info, version, models] = MARKS.map(|(path, _)| http.get(path, KNOCK));
+    let [props, info, version, models] = MARKS.map(|(path, ..)| http.get(path, KNOCK));
     let (a, b, c, d) = tokio::join!(props, info, version, models);
-    let mut refused = None;
-    for (reply, (_, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
-        let reply = reply?;
-        match http.read::<Value>(&reply) {
-            Ok(value) if value.is_object() => return Ok(engine),
-            Ok(_) => {}
+    let mut failure = None;
+    for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
+        let status = reply.as_ref().map_or(0, |reply| reply.status);
+        match reply.and_then(|reply| http.read::<Value>(&reply)) {
+            Ok(value) if value.get(field).is_some() => return Ok(engine),
             // It would have answered, with another key or at another time.
-            Err(error) if matches!(reply.status, 401 | 403 | 429 | 500..) => {
-                refused.get_or_insert(error);
+            Err(error) if matches!(status, 0 | 401 | 403 | 429 | 500..) => {
+                failure.get_or_insert(error);
             }
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
-    if let Some(error) = refused {
+    if let Some(error) = failure {
         return Err(error);
     }
     // Asked last: one engine writes a token to say that it is well, and takes its time.
@@ -92,14 +94,22 @@ async fn identify(http: &Http) -> Result<Engine, CloudError> {
     }
 }
 
-async fn about(http: &Http, engine: Engine) -> Result<About, CloudError> {
+async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<About, CloudError> {
     let get = async |path: &str| -> Result<Value, CloudError> {
         let reply = http.get(path, ASIDE).await?;
         http.read(&reply)
     };
-    // Every engine lists its models as OpenAI does.
-    let models = get("/v1/models").await?;
-    let listed = string(&models, "/data/0/id");
+    // Every engine lists its models as OpenAI does; some such servers do not.
+    let models = match get("/v1/models").await {
+        Err(CloudError::Refused { status: 404 | 405, .. }) if chosen.is_some() => Value::Null,
+        models => models?,
+    };
+    let listed = models.get("data").and_then(Value::as_array).into_iter().flatten();
+    let named =
+        |model: &&Value| chosen.is_none() || model.get("id").and_then(Value::as_str) == chosen;
+    let listed = listed.clone().find(named).or_else(|| models.pointer("/data/0"));
+    let models = serde_json::json!({ "data": [listed] });
+    let listed = chosen.map(str::to_owned).or_else(|| string(&models, "/data/0/id"));
     Ok(match engine {
         Engine::LlamaServer => {
             let props = get("/props").await?;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Answer, Ask, Cloud, CloudError, OnCloudError, Opened, Token};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Token};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -18,8 +18,11 @@ use crate::{
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
-/// they change nothing on the other side but its cache, and sessions number them.
+/// they change nothing on the other side but its cache.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// How long a cloud that failed may take to show that it is back, before it is asked again.
+const KNOCK: Duration = Duration::from_secs(5);
 
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -85,7 +88,8 @@ pub struct Remote {
     line: Option<(Settings, Http)>,
     opening: Opening,
     client: Option<Client>,
-    opened: bool,
+    /// What travels, once a conversation is open.
+    exchange: Option<Exchange>,
     breaker: Breaker,
     asks: usize,
 }
@@ -100,13 +104,13 @@ impl Remote {
     /// No cloud at all: every ask fails, and no socket is ever opened.
     pub fn offline(opening: Opening) -> Self {
         let breaker = Breaker::default();
-        Self { line: None, opening, client: None, opened: false, breaker, asks: 0 }
+        Self { line: None, opening, client: None, exchange: None, breaker, asks: 0 }
     }
 
     /// Goes on with another conversation: what its beginning shares with this one is not read
     /// again.
     pub fn reopen(&mut self, opening: Opening) {
-        self.opened = false;
+        self.exchange = None;
         self.opening = opening.clone();
         match &mut self.client {
             Some(Client::Embedded(client)) => client.reopen(opening),
@@ -117,7 +121,7 @@ impl Remote {
 
     /// Tells the cloud that the conversation is over.
     pub async fn close(&mut self) {
-        self.opened = false;
+        self.exchange = None;
         match &mut self.client {
             Some(Client::Embedded(client)) => client.close().await,
             Some(Client::Engine(client)) => client.close().await,
@@ -158,8 +162,8 @@ impl Remote {
             sleep(delay.of(self.asks)).await;
         }
         self.asks += 1;
-        http.get(path, settings.deadline).await?;
-        Ok(started.elapsed())
+        let reply = http.get(path, settings.deadline.min(KNOCK)).await?;
+        if reply.is_good() { Ok(started.elapsed()) } else { Err(http.refusal(&reply)) }
     }
 
     /// What the cloud thinks of a continuation, for every token of it, in one prefill. `accepted`
@@ -201,7 +205,9 @@ impl Remote {
             Client::Embedded(client) => client.open().await,
             Client::Engine(client) => client.open().await,
         };
-        self.opened = opened.is_ok();
+        if let Ok(opened) = &opened {
+            self.exchange = Some(opened.exchange);
+        }
         opened
     }
 
@@ -233,10 +239,38 @@ impl Remote {
     }
 
     async fn ask_once(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
-        match self.client().await? {
+        if self.breaker.is_probing() {
+            self.ping().await?;
+        }
+        if self.client.is_none() {
+            self.meet_again().await?;
+        }
+        let answer = match self.client().await? {
             Client::Embedded(client) => client.next(ask, within).await,
             Client::Engine(client) => client.next(ask, within).await,
+        };
+        // Whoever answers next at this address may be somebody else.
+        let changed = matches!(
+            &answer,
+            Err(CloudError::Unreachable { .. } | CloudError::Refused { status: 403 | 404, .. })
+        );
+        if changed && matches!(self.client, Some(Client::Engine(_))) {
+            self.client = None;
         }
+        answer
+    }
+
+    /// Opens the conversation again with whoever answers now. What travels must be what travelled
+    /// before: ids of another vocabulary would pass for ours.
+    async fn meet_again(&mut self) -> Result<(), CloudError> {
+        let before = self.exchange;
+        let opened = self.try_open().await?;
+        if before == Some(opened.exchange) {
+            return Ok(());
+        }
+        (self.client, self.exchange) = (None, before);
+        let message = "it came back with another vocabulary".into();
+        Err(CloudError::Refused { status: 409, message, retry_after: None })
     }
 
     /// Passes, waits or refuses, as the breaker and the user will have it.
@@ -259,7 +293,9 @@ impl Remote {
             }
             Err(error) => error,
         };
-        self.breaker.failed(Instant::now(), &error);
+        if error.is_outage() {
+            self.breaker.failed(Instant::now(), &error);
+        }
         let patient = self.settings().is_ok_and(|s| s.on_error == OnCloudError::Wait);
         if patient && error.is_temporary() {
             tracing::warn!("waiting for the cloud: {error}");
@@ -282,7 +318,7 @@ impl Cloud for Remote {
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        if !self.opened {
+        if self.exchange.is_none() {
             return Err(CloudError::NotOpened);
         }
         loop {

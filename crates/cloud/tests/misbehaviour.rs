@@ -10,7 +10,7 @@ use std::{
 
 use cloud::Remote;
 use common::{Dialect, Fake, Mood};
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, Sampling, Token, Want};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, Sampling, Token, Want, fake::FakeModel};
 
 async fn ask(remote: &mut Remote, fake: &Fake, tokens: usize) -> Result<Answer, CloudError> {
     let want = match fake.dialect {
@@ -145,6 +145,38 @@ async fn a_server_that_asks_for_a_pause_gets_it() {
         tokio::time::sleep(Duration::from_millis(1050)).await;
         assert!(ask(&mut remote, &fake, 1).await.is_ok(), "{dialect:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_with_another_model_is_not_believed() {
+    for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::OpenAi) {
+        let (fake, mut remote) = opened(dialect, Mood::Well).await;
+        ask(&mut remote, &fake, 1).await.unwrap();
+        fake.become_another(FakeModel::new(3, &[" other", " words", "ly"]));
+        fake.feel(Mood::Resets);
+        let asked = fake.clone();
+        tokio::spawn(async move {
+            let before = asked.asks.load(Ordering::SeqCst);
+            while asked.asks.load(Ordering::SeqCst) == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            asked.feel(Mood::Well);
+        });
+        for _ in 0..2 {
+            let error = ask(&mut remote, &fake, 1).await.unwrap_err().to_string();
+            assert!(error.contains("another vocabulary"), "{dialect:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_gone_mad_breaks_nothing() {
+    let mad = r#"{"content":"a","tokens":[258],"stop_type":"limit",
+        "timings":{"prompt_ms":1.8e22,"predicted_ms":-5e300,"prompt_n":18446744073709551615,"cache_n":1}}"#;
+    let (fake, mut remote) = opened(Dialect::LlamaServer, says(200, JSON, mad)).await;
+    let answer = ask(&mut remote, &fake, 1).await.unwrap();
+    assert_eq!(answer.usage.prefilled, None);
+    assert!(answer.times.cloud_prefill < Duration::from_secs(1));
 }
 
 #[tokio::test]

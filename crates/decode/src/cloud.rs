@@ -176,6 +176,12 @@ pub enum CloudError {
         /// What it lacks.
         what: &'static str,
     },
+    /// An engine's session does not hold what it should.
+    #[error("{engine} lost step with its own session")]
+    LostStep {
+        /// Which engine.
+        engine: &'static str,
+    },
     /// An id outside the vocabulary both sides said they share.
     #[error("token {} is not in the vocabulary the two models are said to share", id.0)]
     UnknownToken {
@@ -197,11 +203,25 @@ pub enum CloudError {
 }
 
 impl CloudError {
+    /// Whether it is the server's or the network's doing, and not the question's.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::TooLate { .. }
+                | Self::Refused { .. }
+                | Self::Redirected { .. }
+                | Self::Garbled { .. }
+        )
+    }
+
     /// Whether the same question may be answered later.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TooLate { .. } => true,
-            Self::Refused { status, .. } => matches!(status, 408 | 429 | 500 | 502..=504),
+            Self::Refused { status, .. } => {
+                matches!(status, 408 | 429 | 500..=599) && !matches!(status, 501 | 505)
+            }
             Self::Resting { last, .. } => last.is_temporary(),
             _ => false,
         }

@@ -266,7 +266,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Some(id) => Err(CloudError::UnknownToken { id }),
             None => Err(CloudError::MissingToken { text: t.text.clone() }),
         };
-        answer.tokens.iter().map(known).collect()
+        let tokens: Result<Vec<_>, _> = answer.tokens.iter().map(known).collect();
+        let mut tokens = tokens?;
+        // An engine may not know that this token ends a text.
+        let end = tokens.iter().position(|&id| self.vocabulary.is_end(id));
+        tokens.truncate(end.unwrap_or(tokens.len()));
+        Ok(tokens)
     }
 
     /// The cloud's word in the edge's tokens.
@@ -283,7 +288,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     fn accept(&mut self, draft: Draft, score: Option<Score>, times: Times) -> Span {
         if draft.tokens.is_empty() {
             self.transcript.spend(times, draft.usage);
-            return self.transcript.end(FinishReason::Stop);
+            return self.transcript.end_by(draft.source, FinishReason::Stop);
         }
         let piece = |t: &Token| (Some(*t), self.vocabulary.piece(*t));
         let written = Written {

@@ -15,6 +15,8 @@ pub struct Stats {
     pub cloud_tokens: usize,
     /// Of them, from the edge because the cloud could not be had.
     pub fallback_tokens: usize,
+    /// Whether the text ends where it does because the cloud could not be had.
+    pub fallback_end: bool,
     /// Tokens from the cloud, divided by all.
     pub routed_share: f64,
     /// Times the cloud answered.
@@ -58,6 +60,7 @@ pub(crate) struct Clock {
 pub(crate) struct Tally {
     pub times: Times,
     pub asks: Vec<Usage>,
+    pub fallback_end: bool,
 }
 
 impl Stats {
@@ -73,6 +76,7 @@ impl Stats {
             tokens,
             cloud_tokens,
             fallback_tokens: count(Source::Fallback),
+            fallback_end: tally.fallback_end,
             routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
             asks: tally.asks.len(),
             cloud_prefilled: tally.asks.iter().map(|a| a.prefilled).sum(),

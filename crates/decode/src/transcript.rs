@@ -159,6 +159,12 @@ impl Transcript {
         span
     }
 
+    /// Ends the text with somebody's end-of-text.
+    pub(crate) fn end_by(&mut self, source: Source, reason: FinishReason) -> Span {
+        self.tally.fallback_end = source == Source::Fallback;
+        self.end(reason)
+    }
+
     fn close(&mut self, span: &mut Span, reason: FinishReason) {
         let held = self.stop.finish();
         self.show(span, held);

@@ -214,7 +214,7 @@ async fn a_started_engine_says_what_the_small_model_says() {
     // The same weights as those engines have, to the last bit: nothing is left to rounding.
     let options = LoadOptions::new(variable("TANDEM_ENGINE_MODEL"), 1024, 2);
     let logprob = (engine != Engine::LlamaServer).then_some(0.05);
-    conform(settings, options, 40, Tolerance { gap: APART, excess, logprob }).await;
+    conform(settings, options, 12, Tolerance { gap: APART, excess, logprob }).await;
 }
 
 #[tokio::test]
@@ -329,7 +329,7 @@ async fn two_hundred_asks_survive_ten_deaths() {
         // Every token was asked for: it is the cloud's, or marked.
         let count = |source| shown.iter().filter(|t| t.source == source).count();
         assert_eq!(count(Source::Edge), 0);
-        assert_eq!(failed, count(Source::Fallback) > 0 || shown.is_empty());
+        assert_eq!(failed, count(Source::Fallback) > 0 || transcript.stats().fallback_end);
         assert!(shown.iter().all(|t| t.cloud.is_some() == (t.source == Source::Cloud)));
         let first = shown.iter().position(|t| t.source == Source::Fallback);
         back += usize::from(

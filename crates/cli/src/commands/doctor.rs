@@ -7,12 +7,17 @@ use std::{
 };
 
 use cloud::{Engine, Introduction, Remote};
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, Message, Sampling, Vocabulary, Want};
+use decode::{
+    Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, Sampling, Threshold, Vocabulary,
+    Want,
+};
+use router::Kind;
 use serde::Serialize;
 
 use crate::{
-    args::{DoctorArgs, Mode},
+    args::{DoctorArgs, Mode, OnCloudError},
     commands::bench::percentile,
+    config::{self, Generate},
     pair::Pair,
 };
 
@@ -60,8 +65,10 @@ impl Findings {
     }
 }
 
-pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
+    // A doctor does not wait for the patient to get well.
+    args.cloud.place.on_cloud_error = OnCloudError::Fail;
     let mut pair = Pair::new(&args.edge, &args.cloud, &args.machine)?;
     examine(&mut findings, &mut pair, &args).await;
     pair.close().await;
@@ -120,6 +127,9 @@ async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
         Ok(remote) => {
             if let Some(introduction) = meet(findings, remote, args).await {
                 try_out(findings, remote, &introduction).await;
+                if findings.works() {
+                    decode_jointly(findings, pair, &messages).await;
+                }
             }
         }
         Err(error) => {
@@ -149,7 +159,7 @@ async fn meet(
     words.extend(about.model.iter().map(|m| format!("model {m}")));
     words.extend(about.context.iter().map(|c| format!("context {c}")));
     findings.ok("cloud", words.join(", "));
-    match &args.cloud.place.cloud {
+    match config::address(&args.cloud.place).ok().flatten() {
         None => findings.ok("tls", "not needed: the cloud is in this process"),
         Some(address) if address.is_encrypted() => findings.ok("tls", "certificate verified"),
         Some(address) if address.is_loopback() => findings.ok("tls", "not needed on loopback"),
@@ -160,7 +170,7 @@ async fn meet(
     }
     if let Some(matched) = &introduction.matched {
         match &matched.vocabulary {
-            Ok(()) => findings.ok("vocabulary", "the edge's: token ids travel"),
+            Ok(_) => findings.ok("vocabulary", "the edge's: token ids travel"),
             Err(reason) => {
                 let advice = "nothing, or choose two models of one family: ids are exact";
                 let found = format!("text travels: {reason}");
@@ -172,10 +182,12 @@ async fn meet(
             Err(_) if args.cloud.place.cloud_template.is_some() => {
                 findings.ok("template", "the one you gave");
             }
-            Err(reason) => {
-                let found = format!("the cloud's own: {reason}");
-                findings.ok("template", found);
+            Err(_) if introduction.engine == Engine::OpenAi => {
+                let advice = "give --cloud-template chatml, or a Jinja file";
+                let found = "the server takes only text and applies none".into();
+                findings.add("template", Level::Fail, found, advice);
             }
+            Err(reason) => findings.ok("template", format!("the cloud's own: {reason}")),
         }
     }
     Some(introduction)
@@ -221,6 +233,31 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
             findings.ok("round trip", found);
         }
         Err(error) => findings.add("round trip", Level::Fail, error.to_string(), advice(&error)),
+    }
+}
+
+/// A real text of a few tokens, every one of them the cloud's.
+async fn decode_jointly(findings: &mut Findings, pair: &mut Pair, messages: &[Message]) {
+    let generate = Generate {
+        mode: Mode::Joint,
+        threshold: Threshold::ALWAYS,
+        router: Kind::Always,
+        sampling: Sampling::default(),
+        limits: Limits { max_tokens: 8, stops: vec![] },
+        system: String::new(),
+        on_cloud_error: decode::OnCloudError::Fail,
+    };
+    let text = async {
+        let mut generation = pair.begin(&generate, messages).await?;
+        while generation.next().await?.is_some() {}
+        anyhow::Ok(generation.transcript().text())
+    };
+    match text.await {
+        Ok(text) => findings.ok("joint decode", format!("{text:?}")),
+        Err(error) => {
+            let advice = "see the checks above; `tandem run -vv` tells more";
+            findings.add("joint decode", Level::Fail, format!("{error:#}"), advice);
+        }
     }
 }
 

@@ -61,8 +61,9 @@ impl Dialect for LlamaServer {
         })
     }
 
-    fn tokenize(&self, text: &str) -> Option<Request> {
-        let body = json!({ "content": text, "add_special": false, "parse_special": true });
+    fn tokenize(&self, text: &str, whole: bool) -> Option<Request> {
+        // Its own template leaves out a beginning-of-text that its tokenizer adds.
+        let body = json!({ "content": text, "add_special": whole, "parse_special": true });
         Some(Request::new("/tokenize", body))
     }
 

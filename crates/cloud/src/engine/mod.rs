@@ -196,8 +196,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     fn answer(&self, reply: &Value) -> Result<Completion, Odd>;
 
-    /// The ids of a text in which special tokens are read as such.
-    fn tokenize(&self, text: &str) -> Option<Request>;
+    /// The ids of a text in which special tokens are read as such. `whole`: the text is a whole
+    /// prompt, to which the engine may still have to add a beginning.
+    fn tokenize(&self, text: &str, whole: bool) -> Option<Request>;
 
     fn tokens(&self, reply: &Value) -> Result<Vec<Token>, Odd> {
         ids(reply.get("tokens"))
@@ -263,14 +264,21 @@ pub(crate) fn id(value: &Value) -> Result<Token, Odd> {
     id.map(Token).ok_or_else(|| format!("{value} is no token id"))
 }
 
-/// Reads a count.
+/// Reads a count; nonsense counts nothing.
 pub(crate) fn count(value: &Value, path: &str) -> Option<usize> {
-    value.pointer(path)?.as_u64().and_then(|n| usize::try_from(n).ok())
+    let count = value.pointer(path)?.as_u64()?;
+    u32::try_from(count).ok().map(|n| n as usize)
 }
 
 /// Reads milliseconds; nonsense counts nothing.
 pub(crate) fn milliseconds(value: &Value, path: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(value.pointer(path)?.as_f64()? / 1000.0).ok()
+    seconds(value.pointer(path)?.as_f64()? / 1000.0)
+}
+
+/// A time another clock told; nonsense counts nothing.
+pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
+    let plausible = Duration::from_secs(24 * 3600);
+    Duration::try_from_secs_f64(seconds).ok().filter(|d| *d < plausible)
 }
 
 /// Reads text.

@@ -62,7 +62,7 @@ impl Dialect for OpenAi {
         })
     }
 
-    fn tokenize(&self, _: &str) -> Option<Request> {
+    fn tokenize(&self, _: &str, _: bool) -> Option<Request> {
         None
     }
 

@@ -1,7 +1,5 @@
 //! SGLang: `/generate`, ids both ways, its radix cache serving every shared beginning.
 
-use std::time::Duration;
-
 use decode::{Message, Token};
 use serde_json::{Value, json};
 
@@ -63,19 +61,22 @@ impl Dialect for Sglang {
         Ok(Completion {
             logprobs: (0..tokens.len()).map(logprob).collect(),
             ids: Some(tokens),
-            text: string(reply, "/text").ok_or("no text")?,
+            text: string(reply, "/text").unwrap_or_default(),
             decoded,
             end,
             prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
             cached,
             // It tells only how long everything took.
-            decode: seconds(reply, "/meta_info/e2e_latency"),
+            decode: reply
+                .pointer("/meta_info/e2e_latency")
+                .and_then(Value::as_f64)
+                .and_then(super::seconds),
             closing,
             ..Completion::default()
         })
     }
 
-    fn tokenize(&self, text: &str) -> Option<Request> {
+    fn tokenize(&self, text: &str, _: bool) -> Option<Request> {
         let body = json!({ "prompt": text, "add_special_tokens": false });
         Some(Request::new("/tokenize", body))
     }
@@ -124,6 +125,9 @@ impl Dialect for Sglang {
             found.cloned().ok_or_else(|| format!("no {name}"))
         };
         let (given, top) = (list("input_token_logprobs")?, list("input_top_logprobs")?);
+        if given.len() != top.len() {
+            return Err("log-probabilities without their likeliest tokens".into());
+        }
         let wanted = ids.len() - from.min(ids.len());
         // Lists begin with the token that `logprob_start_len` names, which nothing predicts.
         let skip = given.len().checked_sub(wanted).ok_or("too few log-probabilities")?;
@@ -140,10 +144,6 @@ impl Dialect for Sglang {
     }
 }
 
-fn seconds(reply: &Value, path: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(reply.pointer(path)?.as_f64()?).ok()
-}
-
 /// `[logprob, id, text]`.
 fn pair(value: &Value) -> Result<(f32, Token), Odd> {
     let logprob = value.get(0).and_then(Value::as_f64).ok_or("no log-probability")?;
@@ -152,6 +152,8 @@ fn pair(value: &Value) -> Result<(f32, Token), Odd> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SGLANG: Sglang = Sglang { streaming: true };

@@ -68,7 +68,7 @@ impl Dialect for Vllm {
         Ok(Completion {
             logprobs: (0..tokens.len()).map(|i| logprob(choice, i)).collect(),
             ids: Some(tokens),
-            text: string(choice, "/text").ok_or("no text")?,
+            text: string(choice, "/text").unwrap_or_default(),
             decoded,
             end,
             prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
@@ -77,7 +77,7 @@ impl Dialect for Vllm {
         })
     }
 
-    fn tokenize(&self, text: &str) -> Option<Request> {
+    fn tokenize(&self, text: &str, _: bool) -> Option<Request> {
         let body = json!({ "prompt": text, "add_special_tokens": false });
         Some(self.request("/tokenize", body))
     }

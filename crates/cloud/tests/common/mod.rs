@@ -100,7 +100,7 @@ pub struct Fake {
     pub asks: Arc<AtomicUsize>,
     /// How many ids or bytes of context each ask carried.
     pub carried: Arc<Mutex<Vec<usize>>>,
-    model: FakeModel,
+    model: Arc<Mutex<FakeModel>>,
     /// What each streaming session holds.
     streams: Arc<Mutex<Vec<Vec<Token>>>>,
 }
@@ -125,7 +125,7 @@ impl Fake {
             seen: Arc::default(),
             asks: Arc::default(),
             carried: Arc::default(),
-            model: model(seed),
+            model: Arc::new(Mutex::new(model(seed))),
             streams: Arc::default(),
         };
         let server = fake.clone();
@@ -137,6 +137,15 @@ impl Fake {
             }
         });
         fake
+    }
+
+    fn model(&self) -> FakeModel {
+        self.model.lock().unwrap().clone()
+    }
+
+    /// Serves another model from now on.
+    pub fn become_another(&self, model: FakeModel) {
+        *self.model.lock().unwrap() = model;
     }
 
     pub fn feel(&self, mood: Mood) {
@@ -159,7 +168,7 @@ impl Fake {
 
     /// The same conversation as the fake's model sees it.
     pub fn prompt(&self) -> Vec<Token> {
-        prompt(&self.model.vocabulary, &[Message::user("Hello")])
+        prompt(&self.model().vocabulary, &[Message::user("Hello")])
     }
 
     pub fn opening(&self, edge: &[&str]) -> Opening {
@@ -242,7 +251,7 @@ impl Fake {
 
     /// Everything but asks.
     fn aside(&self, path: &str, body: &Value) -> Option<Value> {
-        let vocabulary = &self.model.vocabulary;
+        let vocabulary = &self.model().vocabulary;
         let spelled = || {
             let ids = ids(&body["tokens"]);
             let bytes: Vec<u8> = ids.iter().flat_map(|&id| vocabulary.spell(id)).collect();
@@ -253,6 +262,7 @@ impl Fake {
         use Dialect::*;
         Some(match (self.dialect, path) {
             (_, "/v1/models") => models,
+            (_, "/health") => json!({}),
             (OpenAi, _) => return None,
             (LlamaServer, "/props") => {
                 json!({ "build_info": "b1", "default_generation_settings": { "n_ctx": 4096 } })
@@ -298,7 +308,8 @@ impl Fake {
 
     /// The scripted model's own continuation.
     fn answer(&self, body: &Value, count: Option<usize>) -> Value {
-        let vocabulary = &self.model.vocabulary;
+        let model = self.model();
+        let vocabulary = &model.vocabulary;
         let given = ["prompt", "token_ids", "input_ids", "text"].map(|name| &body[name]);
         let given = given.into_iter().find(|v| !v.is_null()).unwrap();
         let mut context = match given.as_str() {
@@ -319,7 +330,7 @@ impl Fake {
         let wanted = wanted.flat_map(Value::as_u64).next().unwrap() as usize;
         let mut end = false;
         for _ in 0..count.unwrap_or(wanted) {
-            let token = sampling::argmax(&self.model.logits(&context)).unwrap();
+            let token = sampling::argmax(&model.logits(&context)).unwrap();
             context.push(token);
             end = vocabulary.is_end(token) && count.is_none();
             if end {

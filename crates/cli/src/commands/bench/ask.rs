@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{median, percentile};
 use crate::{
     args::{BenchAskArgs, MachineArgs},
-    config::{Store, UsageError, cloud_options, cloud_settings},
+    config::{Store, UsageError, address, cloud_options, cloud_settings},
     pair::embed,
     show::say,
 };
@@ -68,8 +68,11 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
 async fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
     // Any ids will do, so no edge is needed: the cloud's own come back to it.
     let prompt = Prompt::Text("The history of the sea is long, and so is this text.".into());
-    let settings = match &args.cloud.place.cloud {
-        Some(address) => cloud_settings(&args.cloud, address.clone())?,
+    let settings = match address(&args.cloud.place)? {
+        _ if args.cloud.place.offline => {
+            return Err(UsageError("asks are measured: not with --offline".into()).into());
+        }
+        Some(address) => cloud_settings(&args.cloud, address)?,
         None => {
             let machine = MachineArgs { context: room, threads: args.threads };
             let options = cloud_options(&Store::open(None)?, &args.cloud, &machine)?;
@@ -157,7 +160,7 @@ impl<'a> Growing<'a> {
             let started = Instant::now();
             answers.push(self.next(1).await?);
             took.push(started.elapsed().as_secs_f64() * 1000.0);
-            accepted = accepted.max(self.context - before);
+            accepted = accepted.max(self.context.saturating_sub(before));
             context.get_or_insert(self.context);
         }
         let over = |f: fn(&Answer) -> f64| median(answers.iter().map(f));

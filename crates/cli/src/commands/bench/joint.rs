@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     args::{BenchJointArgs, Mode},
-    config::Generate,
+    config::{Generate, UsageError},
     pair::Pair,
 };
 
@@ -37,6 +37,9 @@ struct Figures {
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     let generate = Generate::new(&args.generate)?;
+    if args.generate.cloud.place.offline {
+        return Err(UsageError("all three modes are measured: not with --offline".into()).into());
+    }
     let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
     // Loading the models is not what is measured.
     answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
