@@ -239,8 +239,8 @@ fn pause(text: &str) -> Option<Duration> {
     Some(pause.min(LONGEST_PAUSE))
 }
 
-/// TLS needs a provider of its primitives, once a process.
-fn provide_cryptography() {
+/// TLS needs a provider of its primitives, once a process, before the first client is made.
+pub fn provide_cryptography() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if rustls::crypto::ring::default_provider().install_default().is_err() {

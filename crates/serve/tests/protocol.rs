@@ -24,6 +24,7 @@ struct Peer {
 impl Peer {
     async fn new(options: LoadOptions, config: Config) -> Self {
         let address = start(options, config).await;
+        cloud::http::provide_cryptography();
         Self { client: Client::builder().no_proxy().build().unwrap(), address }
     }
 
