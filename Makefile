@@ -31,8 +31,9 @@ build: $(ENV)
 models: build
 	@$(TANDEM) pull
 
-llama-server:
+llama-server: build models
 	@scripts/engines/install.sh llama-server >/dev/null
+	@scripts/engines/float32.sh $(TANDEM) >/dev/null
 
 bench: build models ## what this machine can do: engine, asks, modes
 	$(TANDEM) bench edge

@@ -12,7 +12,7 @@ shift
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
 model=smollm2-135m-instruct
 folder=$home/engines/$model
-float32=$folder-f32.gguf
+float32=$(scripts/engines/float32.sh "$tandem")
 key=sesame
 passed=0 failed=0
 
@@ -50,10 +50,6 @@ for engine in ${@:-vllm sglang llama-server}; do
     if [ "$engine" != llama-server ] && [ ! -d "$folder" ]; then
         echo "== writing $model in Hugging Face form" >&2
         "$venv/bin/python" scripts/engines/hugging_face.py "$path" "$folder" >&2
-    fi
-    if [ ! -e "$float32" ]; then
-        echo "== writing $model with 32-bit weights" >&2
-        "$venv/bin/python" scripts/engines/float32.py "$path" "$float32" >&2
     fi
     port=$(free_port)
     url=http://127.0.0.1:$port

@@ -304,16 +304,16 @@ impl Conversation {
     ) -> Result<Vec<String>, CloudError> {
         let mut text = completion.text.clone();
         if text.contains(BROKEN) || (text.is_empty() && !ids.is_empty()) {
-            let all = [ask.tokens, ids].concat();
-            let whole = self.line.detokenize(&all).await?;
-            // What is not whole yet is held back, and some tokenizers leave out a first space.
-            let whole = whole.trim_end_matches(BROKEN);
-            let new = whole.trim_start().strip_prefix(ask.text.trim_start());
+            // What is not whole yet is held back.
+            let before = if ask.tokens.is_empty() {
+                String::new()
+            } else {
+                self.line.detokenize(ask.tokens).await?
+            };
+            let whole = self.line.detokenize(&[ask.tokens, ids].concat()).await?;
+            let new = whole.trim_end_matches(BROKEN).strip_prefix(before.trim_end_matches(BROKEN));
             let reason = "it spells the same tokens in two ways";
             text = new.ok_or_else(|| self.line.garbled(reason))?.to_owned();
-            if ask.tokens.is_empty() {
-                text = whole.to_owned();
-            }
         }
         let mut texts = vec![String::new(); ids.len()];
         if let Some(last) = texts.last_mut() {
