@@ -248,7 +248,7 @@ pub struct CloudPlaceArgs {
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
     pub ask_deadline: Duration,
 
-    /// Pretend a network: RTT[:JITTER][:LOSS], as in 170ms:20ms:1%
+    /// Pretend a network: round trip, jitter and loss, as in 170ms, 170ms:20ms or 170ms:20ms:1%
     #[arg(long, value_name = "RTT", help_heading = "Cloud")]
     pub simulate_rtt: Option<Delay>,
 
