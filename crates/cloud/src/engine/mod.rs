@@ -1,7 +1,7 @@
 //! Serving engines and how each is spoken to.
 //!
 //! One question serves them all: given this context, what are the next k tokens, how likely were
-//! they, and how much of the context came from the cache? A [`Dialect`] turns it into an engine's
+//! they, and how much of the context came from the cache? A `Dialect` turns it into an engine's
 //! request and the engine's reply into an answer: pure both ways, one file an engine.
 
 mod llama_server;
