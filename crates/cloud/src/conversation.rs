@@ -94,6 +94,10 @@ impl Conversation {
         self.streamless = false;
     }
 
+    pub fn is_open(&self) -> bool {
+        self.prompt.is_some()
+    }
+
     /// Frees what the engine keeps for us.
     pub async fn close(&mut self) {
         self.abandoned.extend(self.stream.take().map(|stream| stream.id));

@@ -239,11 +239,10 @@ impl Remote {
     }
 
     async fn ask_once(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
-        if self.breaker.is_probing() {
-            self.ping().await?;
-        }
-        if self.client.is_none() {
+        if !self.is_open() {
             self.meet_again().await?;
+        } else if self.breaker.is_probing() {
+            self.ping().await?;
         }
         let answer = match self.client().await? {
             Client::Embedded(client) => client.next(ask, within).await,
@@ -258,6 +257,16 @@ impl Remote {
             self.client = None;
         }
         answer
+    }
+
+    /// Whether there is somebody who knows the conversation; Tandem's own client sees to that
+    /// itself.
+    fn is_open(&self) -> bool {
+        match &self.client {
+            Some(Client::Embedded(_)) => true,
+            Some(Client::Engine(client)) => client.is_open(),
+            None => false,
+        }
     }
 
     /// Opens the conversation again with whoever answers now. What travels must be what travelled

@@ -180,6 +180,18 @@ async fn a_clock_gone_mad_breaks_nothing() {
 }
 
 #[tokio::test]
+async fn a_cloud_that_was_left_alone_is_used_again() {
+    for dialect in Dialect::ALL {
+        let (fake, mut remote) = opened(dialect, Mood::Resets).await;
+        while !matches!(ask(&mut remote, &fake, 1).await, Err(CloudError::Resting { .. })) {}
+        fake.feel(Mood::Well);
+        tokio::time::sleep(Duration::from_millis(550)).await;
+        let again = ask(&mut remote, &fake, 1).await;
+        assert!(again.is_ok(), "{dialect:?}: {again:?}");
+    }
+}
+
+#[tokio::test]
 async fn patience_waits_until_the_cloud_is_well() {
     for dialect in Dialect::ALL {
         let fake = Fake::start(dialect, 3).await;
