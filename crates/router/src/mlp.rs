@@ -10,9 +10,6 @@ use crate::{
     sample::Sample,
 };
 
-/// How many weights are unpacked at a time: few enough to stay in the nearest cache.
-const BLOCK: usize = 256;
-
 /// Sums that run side by side, so that no addition waits for the one before it.
 const LANES: usize = 32;
 
@@ -70,22 +67,18 @@ impl Layer {
 }
 
 fn dot(row: &[f16], input: &[f32]) -> f32 {
-    let mut unpacked = [0.0f32; BLOCK];
     let mut lanes = [0.0f32; LANES];
-    let mut sum = 0.0;
-    for (row, input) in row.chunks(BLOCK).zip(input.chunks(BLOCK)) {
-        let row_f32 = &mut unpacked[..row.len()];
-        row.convert_to_f32_slice(row_f32);
-        let (weights, weights_left) = row_f32.as_chunks::<LANES>();
-        let (inputs, inputs_left) = input.as_chunks::<LANES>();
-        for (weights, inputs) in weights.iter().zip(inputs) {
-            for lane in 0..LANES {
-                lanes[lane] += weights[lane] * inputs[lane];
-            }
+    let (rows, row_left) = row.as_chunks::<LANES>();
+    let (inputs, input_left) = input.as_chunks::<LANES>();
+    for (row, input) in rows.iter().zip(inputs) {
+        let mut weights = [0.0f32; LANES];
+        row.convert_to_f32_slice(&mut weights);
+        for lane in 0..LANES {
+            lanes[lane] += weights[lane] * input[lane];
         }
-        sum += weights_left.iter().zip(inputs_left).map(|(w, x)| w * x).sum::<f32>();
     }
-    sum + lanes.iter().sum::<f32>()
+    let left: f32 = row_left.iter().zip(input_left).map(|(w, x)| w.to_f32() * x).sum();
+    lanes.iter().sum::<f32>() + left
 }
 
 fn relu(mut values: Vec<f32>) -> Vec<f32> {
