@@ -29,7 +29,16 @@ impl Mlp {
     /// A router from its file, whose sizes were checked when it was made.
     pub fn new(file: &RouterFile) -> Self {
         let (hidden, inputs) = (file.metadata().hidden, file.metadata().inputs);
-        Self { hidden, inputs, layers: file.layers().clone() }
+        Self::from_layers(hidden, inputs, file.layers().clone())
+    }
+
+    /// A router that is not in a file yet.
+    pub(crate) fn from_layers(hidden: usize, inputs: Inputs, layers: [Layer; 3]) -> Self {
+        Self { hidden, inputs, layers }
+    }
+
+    pub(crate) fn into_layers(self) -> [Layer; 3] {
+        self.layers
     }
 
     /// The score of a collected position.
@@ -87,7 +96,7 @@ fn relu(mut values: Vec<f32>) -> Vec<f32> {
 }
 
 /// 1 / (1 + e^−z).
-pub(crate) fn sigmoid(z: f32) -> f32 {
+fn sigmoid(z: f32) -> f32 {
     1.0 / (1.0 + (-z).exp())
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Standard {
 }
 
 impl Standard {
-    pub(super) fn measure(inputs: Inputs, width: usize, samples: &[&Sample]) -> Self {
+    pub(super) fn measure(inputs: Inputs, hidden: usize, samples: &[&Sample]) -> Self {
+        let width = inputs.width(hidden).unwrap_or(hidden);
         let (mut sum, mut squares) = (vec![0.0f64; width], vec![0.0f64; width]);
         let mut row = vec![0.0; width];
         for sample in samples {
@@ -65,6 +66,10 @@ fn fill(inputs: Inputs, sample: &Sample, row: &mut [f32]) {
 
 /// Refuses samples of another model, and numbers that are none.
 pub(super) fn check(samples: &[Sample], hidden: usize) -> Result<(), TrainError> {
+    if hidden == 0 {
+        let (name, range) = ("the length of hidden states", "1 or more");
+        return Err(TrainError::Option { name, range, given: 0.0 });
+    }
     for sample in samples {
         let Sample { example, position, .. } = *sample;
         if sample.hidden.len() != hidden {
@@ -96,7 +101,7 @@ mod tests {
             })
             .collect();
         let all: Vec<&Sample> = samples.iter().collect();
-        let standard = Standard::measure(Inputs::HiddenLogits, 2 + FEATURES, &all);
+        let standard = Standard::measure(Inputs::HiddenLogits, 2, &all);
         let rows = standard.rows(samples.iter());
         let first: Vec<f32> = rows.iter().step_by(2 + FEATURES).copied().collect();
         let mean = first.iter().sum::<f32>() / 50.0;

@@ -29,15 +29,22 @@ pub(super) struct Fitted {
     pub(super) outputs: Vec<f32>,
 }
 
-/// Fits a network to `training` until it no longer gets better on `tuning`.
+/// What a network is fitted to.
+#[derive(Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) training: &'a [Task<'a>],
+    pub(super) tuning: &'a [Task<'a>],
+    pub(super) standard: &'a Standard,
+}
+
+/// Fits a network to the training samples until it no longer gets better on the tuning ones.
 pub(super) fn fit(
-    training: &[Task],
-    tuning: &[Task],
-    standard: &Standard,
+    problem: Problem,
     hidden: usize,
     options: &Options,
     progress: &mut dyn FnMut(Epoch),
 ) -> Result<Fitted, TrainError> {
+    let Problem { training, tuning, standard } = problem;
     let weights = Weights::new(training, options.balance);
     let mut random = Random::new(options.seed);
     let mut network = Network::new(standard.width(), hidden, &mut random)?;

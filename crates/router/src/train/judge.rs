@@ -1,6 +1,53 @@
-//! Thresholds and the shares they ask at.
+//! How good a router is, and which thresholds ask at which shares.
 
-use crate::metadata::{Calibration, Point};
+use std::collections::HashSet;
+
+use super::Curves;
+use crate::{
+    metadata::{Calibration, Point, Report},
+    metrics::{
+        auc, average_precision, calibration_bins, expected_calibration_error, log_loss, roc,
+    },
+    sample::Sample,
+};
+
+/// Bins of the calibration curve.
+const BINS: usize = 10;
+
+/// Scores, and whether keeping was right.
+pub(super) struct Judged {
+    scores: Vec<f32>,
+    truths: Vec<bool>,
+}
+
+impl Judged {
+    pub(super) fn new((scores, truths): (Vec<f32>, Vec<bool>)) -> Self {
+        Self { scores, truths }
+    }
+
+    pub(super) fn report(&self, fitted_to: &[&Sample]) -> Report {
+        let Self { scores, truths } = self;
+        let doubts: Vec<f32> = scores.iter().map(|score| 1.0 - score).collect();
+        let asks: Vec<bool> = truths.iter().map(|truth| !truth).collect();
+        Report {
+            samples: fitted_to.len(),
+            examples: fitted_to.iter().map(|s| s.example).collect::<HashSet<_>>().len(),
+            held_out: scores.len(),
+            loss: log_loss(scores, truths),
+            // There are both classes, or training would not have begun.
+            auc: auc(scores, truths).unwrap_or(0.5),
+            average_precision: average_precision(&doubts, &asks).unwrap_or(0.0),
+            ece: expected_calibration_error(scores, truths, BINS),
+        }
+    }
+
+    pub(super) fn curves(&self) -> Curves {
+        Curves {
+            roc: roc(&self.scores, &self.truths),
+            calibration: calibration_bins(&self.scores, &self.truths, BINS),
+        }
+    }
+}
 
 const SHARES: [f32; 10] = [0.01, 0.02, 0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30, 0.50];
 

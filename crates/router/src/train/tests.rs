@@ -6,6 +6,7 @@ use half::f16;
 use super::*;
 use crate::{
     features::FEATURES,
+    metadata::{Inputs, Report},
     sample::{Found, Label},
 };
 
@@ -26,21 +27,27 @@ pub(crate) fn sample(example: u32, hidden: usize) -> Sample {
     }
 }
 
-/// Roughly normal numbers with a large mean in some dimensions, as hidden states have.
+/// Some dimensions have a mean far larger than their deviation, as hidden states do.
+fn mean(d: usize) -> f32 {
+    if d.is_multiple_of(7) { 40.0 } else { 0.0 }
+}
+
+fn deviation(d: usize) -> f32 {
+    (1 + d % 3) as f32
+}
+
+/// Roughly normal numbers.
 fn hidden(seed: u64) -> Vec<f32> {
     let normal = |d: usize| {
         let sum: f64 = (0..6).map(|i| unit(seed ^ 0x5eed, d * 6 + i) - 0.5).sum();
         sum as f32 * 1.41
     };
-    (0..HIDDEN)
-        .map(|d| normal(d) * (1 + d % 3) as f32 + if d % 7 == 0 { 40.0 } else { 0.0 })
-        .collect()
+    (0..HIDDEN).map(|d| normal(d) * deviation(d) + mean(d)).collect()
 }
 
 /// How far along the planted direction a state lies: about −3 to 3.
 fn planted(hidden: &[f32]) -> f32 {
-    let standard =
-        |d: usize| (hidden[d] - if d % 7 == 0 { 40.0 } else { 0.0 }) / (1 + d % 3) as f32;
+    let standard = |d: usize| (hidden[d] - mean(d)) / deviation(d);
     (standard(0) - standard(4) + standard(9) - standard(17)) / 2.0
 }
 
@@ -106,13 +113,16 @@ fn shuffled_labels_teach_nothing() {
 }
 
 #[test]
-fn scores_are_probabilities_even_when_classes_are_balanced() {
+fn scores_are_probabilities_whether_classes_are_balanced_or_not() {
     // Four in five are trusted, so that balancing shifts the raw outputs a lot.
     let samples = problem(12_000, |x, lot| lot < objective::sigmoid(1.5 * f64::from(x) + 1.7));
-    let trained = trained(&samples, &options());
-    assert!(trained.file.metadata().report.ece <= 0.05, "{:?}", trained.file.metadata().report);
-    let total: usize = trained.curves.calibration.iter().map(|bin| bin.count).sum();
-    assert_eq!(total, trained.file.metadata().report.held_out);
+    for balance in [true, false] {
+        let trained = trained(&samples, &Options { balance, ..options() });
+        let report = trained.file.metadata().report;
+        assert!(report.ece <= 0.05, "{report:?}");
+        let total: usize = trained.curves.calibration.iter().map(|bin| bin.count).sum();
+        assert_eq!(total, report.held_out);
+    }
 }
 
 #[test]
@@ -157,6 +167,20 @@ fn agreement_is_learnt_without_labels() {
     let trained = trained(&samples, &Options { objective: Objective::Agree, ..options() });
     assert!(trained.file.metadata().report.auc > 0.95);
     assert_eq!(trained.file.metadata().report.samples, 1680);
+}
+
+#[test]
+fn no_example_is_on_two_sides() {
+    let samples = problem(500, |x, _| x > 0.0);
+    let parts = split(samples.iter().map(|s| s.example), 0.3, 1).unwrap();
+    let examples = |part: Part| -> Vec<u32> {
+        samples.iter().map(|s| s.example).filter(|example| parts[example] == part).collect()
+    };
+    let (training, tuning) = (examples(Part::Training), examples(Part::Tuning));
+    let report = examples(Part::Report);
+    assert_eq!(training.len() + tuning.len() + report.len(), samples.len());
+    assert!(tuning.iter().all(|e| !training.contains(e) && !report.contains(e)));
+    assert!(report.iter().all(|e| !training.contains(e)));
 }
 
 #[test]
