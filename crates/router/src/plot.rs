@@ -47,13 +47,15 @@ fn panel(
 ) -> Result<(), PlotError> {
     let mut chart = ChartBuilder::on(area)
         .margin(16)
-        .caption(title, ("sans-serif", 18))
-        .x_label_area_size(40)
-        .y_label_area_size(48)
+        .caption(title, ("sans-serif", 24))
+        .x_label_area_size(48)
+        .y_label_area_size(56)
         .build_cartesian_2d(0f32..1f32, 0f32..1f32)
         .map_err(failed)?;
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc(axes[0]).y_desc(axes[1]).x_labels(6).y_labels(6).draw().map_err(failed)?;
+    mesh.x_desc(axes[0]).y_desc(axes[1]).x_labels(6).y_labels(6).max_light_lines(0);
+    mesh.label_style(("sans-serif", 17)).axis_desc_style(("sans-serif", 18));
+    mesh.draw().map_err(failed)?;
     chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], CHANCE)).map_err(failed)?;
     let line = LineSeries::new(points.iter().copied(), CURVE.stroke_width(2));
     chart.draw_series(line).map_err(failed)?;
