@@ -40,8 +40,8 @@ pub enum TrainError {
     },
     /// Nothing to tell apart.
     #[error(
-        "all {found} usable samples of the {part} examples say {class}: collect more examples, or \
-         from where the edge is right at some positions and wrong at others"
+        "none of the {found} usable samples of the {part} examples says {missing}: collect more \
+         examples, or from where the edge is right at some positions and wrong at others"
     )]
     OneClass {
         /// Training, tuning or report.
@@ -49,7 +49,7 @@ pub enum TrainError {
         /// How many there are.
         found: usize,
         /// Trust or ask.
-        class: &'static str,
+        missing: &'static str,
     },
     /// Samples of different models.
     #[error(

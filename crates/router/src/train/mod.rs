@@ -116,11 +116,11 @@ pub fn train(
     let training = options.limit(tasks(&of(Part::Training), objective));
     let fitted_to: Vec<&Sample> = training.iter().map(|task| task.sample).collect();
     both_classes("training", objective, &fitted_to)?;
-    both_classes("tuning", objective, &tuning)?;
+    let tuned_on = tasks(&tuning, objective);
+    both_classes("tuning", objective, &tuned_on.iter().map(|t| t.sample).collect::<Vec<_>>())?;
     both_classes("report", objective, &report)?;
 
     let standard = Standard::measure(options.inputs, about.hidden, &fitted_to);
-    let tuned_on = tasks(&tuning, objective);
     let mut epochs = vec![];
     let problem = Problem { training: &training, tuning: &tuned_on, standard: &standard };
     let fitted = fit(problem, about.hidden, options, &mut |epoch| {
@@ -184,8 +184,8 @@ fn both_classes(
     if trusted > 0 && trusted < truths.len() {
         return Ok(());
     }
-    let class = if trusted > 0 { "trust" } else { "ask" };
-    Err(TrainError::OneClass { part, found: truths.len(), class })
+    let missing = if trusted == 0 { "trust" } else { "ask" };
+    Err(TrainError::OneClass { part, found: truths.len(), missing })
 }
 
 #[cfg(test)]

@@ -199,7 +199,7 @@ fn what_cannot_be_trained_on_is_named() {
         (fails(&[], &options), "none of the 0 samples"),
         (fails(&good, &Options { objective: Objective::CoLlm, ..options.clone() }), "co-llm"),
         (fails(&good[..10], &options), "2 examples"),
-        (fails(&one_class, &options), "say trust"),
+        (fails(&one_class, &options), "says ask"),
         (fails(&short, &options), "31 numbers"),
         (fails(&infinite, &options), "example 1, position 3"),
         (fails(&good, &Options { held_out: 1.0, ..options.clone() }), "held-out"),
