@@ -1,22 +1,47 @@
 //! Routers: how far can the edge's proposal be trusted?
 //!
-//! Those here need no training. One file each: [`top1`], [`margin`], [`entropy`], [`random`],
+//! Some need no training. One file each: [`top1`], [`margin`], [`entropy`], [`random`],
 //! [`constant`]; [`kind`] names them.
+//!
+//! One is trained. Its way, and the module that holds each part of it:
+//!
+//! - [`mod@features`]: what it sees of the distribution, besides the hidden state
+//! - [`sample`]: what collecting keeps of one position, and files of many
+//! - [`mod@train`]: from samples to a router; [`metrics`] and [`plot`] say how good it is
+//! - [`mod@file`]: the router file; [`metadata`]: what it says about itself
+//! - [`mlp`]: the router that is built from it
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod atomic;
 pub mod constant;
 pub mod entropy;
+pub mod features;
+pub mod file;
 pub mod kind;
 pub mod margin;
+pub mod metadata;
+pub mod metrics;
+pub mod mlp;
+pub mod plot;
 pub mod random;
+pub mod sample;
+mod tensors;
 pub mod top1;
+pub mod train;
 
 pub use constant::Constant;
 pub use entropy::Entropy;
+pub use features::{FEATURES, TOP, features};
+pub use file::{FileError, Flaw, Layer, RouterFile};
 pub use kind::{Kind, UnknownRouter};
 pub use margin::Margin;
+pub use metadata::{Calibration, Inputs, Metadata, Objective, Point, Report};
+pub use mlp::Mlp;
 pub use random::Random;
+pub use sample::{Found, Label, Sample, SampleError, read_shard, write_shard};
+pub use tensors::Malformed;
 pub use top1::Top1;
+pub use train::{About, Options, TrainError, Trained, train};
 
 #[cfg(test)]
 mod tests {

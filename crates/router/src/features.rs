@@ -1,0 +1,164 @@
+//! What a trained router sees of the edge's distribution, besides the hidden state.
+
+/// How many of the highest probabilities are kept.
+pub const TOP: usize = 8;
+
+/// The highest probabilities, the entropy and the margin.
+pub const FEATURES: usize = TOP + 2;
+
+const LANES: usize = 16;
+
+/// The highest probabilities of the raw softmax in falling order, then the entropy in nats, then
+/// the lead of the first over the second.
+///
+/// A logit of −∞ is a token that cannot come. With no logits, only such tokens, +∞ or a logit that
+/// is not a number there is no distribution, and all features are 0.
+pub fn features(logits: &[f32]) -> [f32; FEATURES] {
+    let mut features = [0.0; FEATURES];
+    let Some(top) = highest(logits) else { return features };
+    let max = top[0];
+    if !max.is_finite() {
+        return features;
+    }
+    let (z, weighted) = exponential_sums(logits, max);
+    for (feature, logit) in features.iter_mut().zip(top) {
+        *feature = (logit - max).exp() / z;
+    }
+    // With d = logit − max: the entropy is ln Σ e^d − Σ d·e^d / Σ e^d.
+    features[TOP] = (z.ln() - weighted / z).max(0.0);
+    features[TOP + 1] = features[0] - features[1];
+    features
+}
+
+/// The highest logits in falling order; `None` when one is not a number.
+fn highest(logits: &[f32]) -> Option<[f32; TOP]> {
+    let mut top = [f32::NEG_INFINITY; TOP];
+    let insert = |top: &mut [f32; TOP], logit: f32| {
+        if logit > top[TOP - 1] {
+            let place = top.iter().take_while(|&&higher| higher >= logit).count();
+            top.copy_within(place..TOP - 1, place + 1);
+            top[place] = logit;
+        }
+    };
+    let (chunks, rest) = logits.as_chunks::<LANES>();
+    for chunk in chunks {
+        // After the first few chunks almost none holds a candidate; NaN must not pass unseen.
+        let bound = top[TOP - 1];
+        let ordinary = chunk.iter().fold(true, |all, &logit| all & (logit <= bound));
+        if !ordinary {
+            if chunk.iter().any(|logit| logit.is_nan()) {
+                return None;
+            }
+            chunk.iter().for_each(|&logit| insert(&mut top, logit));
+        }
+    }
+    if rest.iter().any(|logit| logit.is_nan()) {
+        return None;
+    }
+    rest.iter().for_each(|&logit| insert(&mut top, logit));
+    Some(top)
+}
+
+/// With d = logit − max: Σ e^d and Σ d·e^d.
+fn exponential_sums(logits: &[f32], max: f32) -> (f32, f32) {
+    let (mut z, mut weighted) = ([0.0f32; LANES], [0.0f32; LANES]);
+    let (chunks, rest) = logits.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            let d = (chunk[lane] - max).max(-80.0);
+            let e = exp(d);
+            z[lane] += e;
+            weighted[lane] += d * e;
+        }
+    }
+    let (mut z, mut weighted) = (z.iter().sum::<f32>(), weighted.iter().sum::<f32>());
+    for &logit in rest {
+        let d = (logit - max).max(-80.0);
+        z += exp(d);
+        weighted += d * exp(d);
+    }
+    (z, weighted)
+}
+
+/// e^x for x in −80..=0, to about six digits, without a branch: the compiler makes vectors of it.
+fn exp(x: f32) -> f32 {
+    // Adding this rounds to a whole number, which is then found in the low bits.
+    const ROUND: f32 = 12_582_912.0;
+    let power = x * std::f32::consts::LOG2_E;
+    let rounded = power + ROUND;
+    let f = power - (rounded - ROUND);
+    // 2^f for f in −0.5..=0.5, by the series of e^(f·ln 2).
+    let fraction = 1.0
+        + f * (std::f32::consts::LN_2
+            + f * (0.240_226_5 + f * (0.055_504_11 + f * (0.009_618_13 + f * 0.001_333_36))));
+    let exponent = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1f32.to_bits()));
+    exponent * fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn slow(logits: &[f32]) -> [f32; FEATURES] {
+        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let z: f64 = logits.iter().map(|l| f64::from(l - max).exp()).sum();
+        let mut p: Vec<f64> = logits.iter().map(|l| f64::from(l - max).exp() / z).collect();
+        p.sort_by(|a, b| b.total_cmp(a));
+        let mut out = [0.0; FEATURES];
+        out.iter_mut().zip(&p).take(TOP).for_each(|(out, &p)| *out = p as f32);
+        let entropy: f64 = p.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
+        out[TOP] = entropy as f32;
+        out[TOP + 1] = out[0] - out[1];
+        out
+    }
+
+    #[test]
+    fn equals_the_sorted_softmax_whatever_the_length() {
+        for length in (1..60).chain([1000, 49_152]) {
+            let logits: Vec<f32> =
+                (0..length).map(|i| ((i * 37) as f32 * 0.7).sin() * 9.0).collect();
+            for (fast, slow) in features(&logits).iter().zip(slow(&logits)) {
+                assert!((fast - slow).abs() < 1e-4, "{length}: {fast} {slow}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_logits_share_and_impossible_tokens_count_for_nothing() {
+        let f = features(&[2.0, 2.0, f32::NEG_INFINITY, 2.0, 2.0]);
+        assert!(f[..4].iter().all(|p| (p - 0.25).abs() < 1e-5), "{f:?}");
+        assert_eq!(f[4..TOP], [0.0; 4]);
+        assert!((f[TOP] - 4f32.ln()).abs() < 1e-4);
+        assert_eq!(f[TOP + 1], 0.0);
+    }
+
+    #[test]
+    fn what_is_no_distribution_is_all_zeros() {
+        let zeros = [0.0; FEATURES];
+        assert_eq!(features(&[]), zeros);
+        assert_eq!(features(&[f32::NEG_INFINITY; 40]), zeros);
+        for bad in [f32::NAN, f32::INFINITY] {
+            for (length, place) in [(1, 0), (40, 3), (40, 39), (400, 399), (64, 63)] {
+                let mut logits: Vec<f32> = (0..length).map(|i| -(i as f32)).collect();
+                logits[place] = bad;
+                assert_eq!(features(&logits), zeros, "{bad} at {place} of {length}");
+            }
+        }
+        let wide = features(&[f32::MAX, f32::MIN, 0.0]);
+        assert!(wide.iter().all(|f| f.is_finite()), "{wide:?}");
+    }
+
+    #[test]
+    fn a_whole_vocabulary_takes_little_time() {
+        let logits: Vec<f32> = (0..49_152).map(|i| ((i * 37) as f32 * 0.7).sin() * 9.0).collect();
+        let started = Instant::now();
+        for _ in 0..20 {
+            std::hint::black_box(features(std::hint::black_box(&logits)));
+        }
+        let each = started.elapsed() / 20;
+        println!("features of 49 152 logits: {each:?}");
+        assert!(each.as_millis() < 5, "{each:?}");
+    }
+}

@@ -1,0 +1,239 @@
+//! What a router file says about itself.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::features::FEATURES;
+
+/// The format this program writes, and the latest it reads.
+pub const FORMAT: u32 = 1;
+
+/// What a router file says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// The format of the file.
+    pub format: u32,
+    /// The length of the model's hidden state.
+    pub hidden: usize,
+    /// What the first layer is given.
+    pub inputs: Inputs,
+    /// The fingerprint of the model and its adapters: no other model's states mean the same.
+    pub model: String,
+    /// The model's name, for people.
+    pub model_name: String,
+    /// What it was trained for.
+    pub objective: Objective,
+    /// A digest of the samples.
+    pub data: String,
+    /// Whether the samples were every token rather than word boundaries.
+    pub ids: bool,
+    /// From shares of asked positions to thresholds.
+    pub calibration: Calibration,
+    /// How training went.
+    pub report: Report,
+}
+
+/// What the first layer is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inputs {
+    /// The hidden state.
+    #[serde(rename = "hidden")]
+    Hidden,
+    /// The hidden state followed by the [features](mod@crate::features) of the logits.
+    #[serde(rename = "hidden+logits")]
+    HiddenLogits,
+}
+
+/// What a router is trained for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Objective {
+    /// The preference between keeping and asking, roll-outs included.
+    #[serde(rename = "citer")]
+    Citer,
+    /// The same without any roll-out.
+    #[serde(rename = "citer-s")]
+    CiterS,
+    /// The likelihood of the reference under the mixture of both models.
+    #[serde(rename = "co-llm")]
+    CoLlm,
+    /// Whether the cloud would have said the same.
+    #[serde(rename = "agree")]
+    Agree,
+}
+
+/// Numbers from training, on examples that neither the weights nor the calibration have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Samples the weights were fitted to.
+    pub samples: usize,
+    /// Examples those are from.
+    pub examples: usize,
+    /// Samples these numbers are from.
+    pub held_out: usize,
+    /// Mean log loss of the scores.
+    pub loss: f32,
+    /// Area under the ROC curve.
+    pub auc: f32,
+    /// Average precision of finding the positions to ask at.
+    pub average_precision: f32,
+    /// Expected calibration error, in ten bins.
+    pub ece: f32,
+}
+
+/// From shares of asked positions to thresholds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    points: Vec<Point>,
+}
+
+/// One measured pair.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Share of positions asked at, in 0..=1.
+    pub share: f32,
+    /// The threshold that gives it.
+    pub threshold: f32,
+}
+
+impl Calibration {
+    /// Sorts the points by share. Points outside 0..=1 are left out.
+    pub fn new(mut points: Vec<Point>) -> Self {
+        points.retain(Point::valid);
+        points.sort_by(|a, b| a.share.total_cmp(&b.share));
+        Self { points }
+    }
+
+    /// The points, sorted by share.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The threshold for a share, on the straight line between the nearest points; beyond the first
+    /// and the last it stays there. `None` without points.
+    pub fn threshold(&self, share: f32) -> Option<f32> {
+        let after = self.points.iter().position(|point| point.share >= share);
+        match after {
+            None => self.points.last().map(|last| last.threshold),
+            Some(0) => self.points.first().map(|first| first.threshold),
+            Some(after) => {
+                let (low, high) = (self.points[after - 1], self.points[after]);
+                let way = (share - low.share) / (high.share - low.share);
+                Some(low.threshold + way * (high.threshold - low.threshold))
+            }
+        }
+    }
+
+    /// Whether it is as [`Calibration::new`] makes it: files may hold anything.
+    pub(crate) fn valid(&self) -> bool {
+        self.points.iter().all(Point::valid) && self.points.is_sorted_by_key(|point| point.share)
+    }
+}
+
+impl Point {
+    fn valid(&self) -> bool {
+        (0.0..=1.0).contains(&self.share) && (0.0..=1.0).contains(&self.threshold)
+    }
+}
+
+impl Report {
+    pub(crate) fn valid(&self) -> bool {
+        [self.loss, self.auc, self.average_precision, self.ece].iter().all(|n| n.is_finite())
+    }
+}
+
+impl Inputs {
+    /// How many numbers the first layer is given; `None` when they are too many to count.
+    pub fn width(self, hidden: usize) -> Option<usize> {
+        match self {
+            Self::Hidden => Some(hidden),
+            Self::HiddenLogits => hidden.checked_add(FEATURES),
+        }
+    }
+}
+
+/// A name that is not one of those there are.
+#[derive(Debug, Error)]
+#[error("there is no {what} {given:?}: choose {choices}")]
+pub struct UnknownName {
+    what: &'static str,
+    given: String,
+    choices: &'static str,
+}
+
+impl fmt::Display for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hidden => "hidden",
+            Self::HiddenLogits => "hidden+logits",
+        })
+    }
+}
+
+impl FromStr for Inputs {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let choices = "hidden or hidden+logits";
+        [Self::Hidden, Self::HiddenLogits]
+            .into_iter()
+            .find(|inputs| inputs.to_string() == text)
+            .ok_or(UnknownName { what: "router input", given: text.into(), choices })
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Citer => "citer",
+            Self::CiterS => "citer-s",
+            Self::CoLlm => "co-llm",
+            Self::Agree => "agree",
+        })
+    }
+}
+
+impl FromStr for Objective {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let choices = "citer, citer-s, co-llm or agree";
+        [Self::Citer, Self::CiterS, Self::CoLlm, Self::Agree]
+            .into_iter()
+            .find(|objective| objective.to_string() == text)
+            .ok_or(UnknownName { what: "objective", given: text.into(), choices })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_lie_on_straight_lines_and_stop_at_the_ends() {
+        let point = |share, threshold| Point { share, threshold };
+        let calibration = Calibration::new(vec![point(0.2, 0.6), point(0.1, 0.4), point(2.0, 0.1)]);
+        for (share, threshold) in [(0.0, 0.4), (0.1, 0.4), (0.15, 0.5), (0.2, 0.6), (0.9, 0.6)] {
+            assert!((calibration.threshold(share).unwrap() - threshold).abs() < 1e-6, "{share}");
+        }
+        assert!(calibration.threshold(f32::NAN).unwrap().is_finite());
+        assert_eq!(Calibration::default().threshold(0.1), None);
+        let twice = Calibration::new(vec![point(0.1, 0.4), point(0.1, 0.5), point(0.2, 0.6)]);
+        assert!(twice.threshold(0.1).unwrap().is_finite());
+    }
+
+    #[test]
+    fn names_are_the_same_in_files_and_arguments() {
+        for name in ["citer", "citer-s", "co-llm", "agree"] {
+            let objective: Objective = name.parse().unwrap();
+            assert_eq!(serde_json::to_string(&objective).unwrap(), format!("{name:?}"));
+        }
+        for name in ["hidden", "hidden+logits"] {
+            let inputs: Inputs = name.parse().unwrap();
+            assert_eq!(serde_json::to_string(&inputs).unwrap(), format!("{name:?}"));
+        }
+        assert!("dpo".parse::<Objective>().unwrap_err().to_string().contains("co-llm"));
+        assert!("logits".parse::<Inputs>().unwrap_err().to_string().contains("hidden+logits"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Typed tensors in and out of safetensors.
+
+use std::collections::HashMap;
+
+use half::f16;
+use safetensors::{
+    Dtype, SafeTensors,
+    tensor::{SafeTensorError, TensorView},
+};
+use thiserror::Error;
+
+/// What is wrong with the tensors of a file.
+#[derive(Debug, Error)]
+pub enum Malformed {
+    /// The container itself.
+    #[error("it is not a whole safetensors file ({0}): copy it again or write it anew")]
+    Container(#[from] SafeTensorError),
+    /// A tensor of another type or shape.
+    #[error("its tensor {name} is {found} where {wanted} is needed: write it anew")]
+    Tensor {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        wanted: String,
+    },
+    /// No tensor of this name.
+    #[error("it has no tensor {name}: it was written by something else")]
+    Missing {
+        /// Which.
+        name: &'static str,
+    },
+}
+
+/// A number as safetensors keep it.
+pub(crate) trait Element: Copy {
+    const DTYPE: Dtype;
+    fn decode(bytes: &[u8]) -> Vec<Self>;
+    fn encode(values: &[Self]) -> Vec<u8>;
+}
+
+macro_rules! element {
+    ($type:ty, $dtype:ident) => {
+        impl Element for $type {
+            const DTYPE: Dtype = Dtype::$dtype;
+
+            fn decode(bytes: &[u8]) -> Vec<Self> {
+                bytes.as_chunks().0.iter().map(|&chunk| Self::from_le_bytes(chunk)).collect()
+            }
+
+            fn encode(values: &[Self]) -> Vec<u8> {
+                values.iter().flat_map(|value| value.to_le_bytes()).collect()
+            }
+        }
+    };
+}
+
+element!(f16, F16);
+element!(f32, F32);
+element!(u32, U32);
+element!(u8, U8);
+
+/// A file being read.
+pub(crate) struct Reader<'a> {
+    tensors: SafeTensors<'a>,
+    metadata: HashMap<String, String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (_, header) = SafeTensors::read_metadata(bytes)?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        Ok(Self { tensors: SafeTensors::deserialize(bytes)?, metadata })
+    }
+
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    /// The shape of a tensor, when it has this many dimensions.
+    pub(crate) fn shape<const N: usize>(
+        &self,
+        name: &'static str,
+    ) -> Result<[usize; N], Malformed> {
+        let tensor = self.tensors.tensor(name).map_err(|_| Malformed::Missing { name })?;
+        tensor.shape().try_into().map_err(|_| Malformed::Tensor {
+            name,
+            found: format!("{:?}", tensor.shape()),
+            wanted: format!("a tensor of {N} dimensions"),
+        })
+    }
+
+    /// The numbers of a tensor, when it has this type and shape.
+    pub(crate) fn read<T: Element>(
+        &self,
+        name: &'static str,
+        shape: &[usize],
+    ) -> Result<Vec<T>, Malformed> {
+        let tensor = self.tensors.tensor(name).map_err(|_| Malformed::Missing { name })?;
+        if tensor.dtype() != T::DTYPE || tensor.shape() != shape {
+            return Err(Malformed::Tensor {
+                name,
+                found: format!("{} {:?}", tensor.dtype(), tensor.shape()),
+                wanted: format!("{} {shape:?}", T::DTYPE),
+            });
+        }
+        Ok(T::decode(tensor.data()))
+    }
+}
+
+/// A file being written.
+pub(crate) struct Writer {
+    tensors: Vec<(&'static str, Dtype, Vec<usize>, Vec<u8>)>,
+    metadata: HashMap<String, String>,
+}
+
+impl Writer {
+    /// A file with one entry of metadata: with more, their order would change from run to run.
+    pub(crate) fn new(key: &str, value: String) -> Self {
+        Self { tensors: vec![], metadata: HashMap::from([(key.to_owned(), value)]) }
+    }
+
+    pub(crate) fn add<T: Element>(&mut self, name: &'static str, shape: &[usize], values: &[T]) {
+        self.tensors.push((name, T::DTYPE, shape.to_vec(), T::encode(values)));
+    }
+
+    pub(crate) fn bytes(self) -> Result<Vec<u8>, Malformed> {
+        let mut views = Vec::with_capacity(self.tensors.len());
+        for (name, dtype, shape, bytes) in &self.tensors {
+            views.push((*name, TensorView::new(*dtype, shape.clone(), bytes)?));
+        }
+        Ok(safetensors::serialize(views, Some(self.metadata))?)
+    }
+}
