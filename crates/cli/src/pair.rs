@@ -135,7 +135,7 @@ impl Pair {
                         cloud,
                         on_error: generate.on_cloud_error,
                     });
-                let plan = Plan { prompt, sampling, limits };
+                let plan = Plan { prompt, written: vec![], sampling, limits };
                 Ok(Generation::Edge(Session::new(edge, routing, plan)?))
             }
             _ => anyhow::bail!("the models of this mode are not loaded"),

@@ -32,6 +32,20 @@ pub trait Edge: Send {
 
     /// Reads accepted tokens, at least one, and looks at the next position.
     fn step(&mut self, unread: &[Token]) -> impl Future<Output = Result<Step, EdgeError>> + Send;
+
+    /// Reads tokens that are known beforehand, and looks at the position behind each of them.
+    fn steps(
+        &mut self,
+        unread: &[Token],
+    ) -> impl Future<Output = Result<Vec<Step>, EdgeError>> + Send {
+        async move {
+            let mut steps = Vec::with_capacity(unread.len());
+            for token in unread {
+                steps.push(self.step(std::slice::from_ref(token)).await?);
+            }
+            Ok(steps)
+        }
+    }
 }
 
 impl<E: Edge> Edge for &mut E {
@@ -49,5 +63,12 @@ impl<E: Edge> Edge for &mut E {
 
     fn step(&mut self, unread: &[Token]) -> impl Future<Output = Result<Step, EdgeError>> + Send {
         (**self).step(unread)
+    }
+
+    fn steps(
+        &mut self,
+        unread: &[Token],
+    ) -> impl Future<Output = Result<Vec<Step>, EdgeError>> + Send {
+        (**self).steps(unread)
     }
 }

@@ -18,13 +18,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod boundary;
+pub mod budget;
 pub mod cloud;
 pub mod conversation;
 pub mod decision;
 pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
-mod logits;
+pub mod logits;
 pub mod relay;
 pub mod router;
 pub mod sampling;
@@ -38,6 +39,7 @@ pub mod trace;
 pub mod transcript;
 pub mod vocabulary;
 
+pub use budget::{Bar, Budget};
 pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};

@@ -14,8 +14,8 @@ use std::{sync::Arc, time::Instant};
 use thiserror::Error;
 
 use crate::{
-    Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
-    OnCloudError, Router, Sampling, SamplingError, Score, Step, Threshold, Token, Transcript,
+    Answer, Answered, Ask, Bar, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
+    OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript,
     Vocabulary, Want, boundary,
     trace::{FinishReason, Source, Span, Times, Usage},
     transcript::Written,
@@ -53,6 +53,8 @@ pub enum SessionError {
 pub struct Plan {
     /// The edge's tokens of the prompt.
     pub prompt: Vec<Token>,
+    /// The answer as far as it is already written: accepted as the edge's, then carried on.
+    pub written: Vec<Token>,
     /// How tokens are chosen, on both sides.
     pub sampling: Sampling,
     /// When to end.
@@ -64,8 +66,8 @@ pub struct Plan {
 pub struct Routing<R, C> {
     /// Gives the score.
     pub router: R,
-    /// Below it, the cloud is asked.
-    pub threshold: Threshold,
+    /// A score below it asks the cloud.
+    pub bar: Bar,
     /// Opened by the first ask.
     pub cloud: C,
     /// What to do where it fails.
@@ -97,27 +99,30 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         routing: Option<Routing<R, C>>,
         plan: Plan,
     ) -> Result<Self, SessionError> {
-        let prompt = plan.prompt;
-        if prompt.is_empty() {
+        if plan.prompt.is_empty() {
             return Err(SessionError::EmptyPrompt);
         }
-        if prompt.len() >= edge.context() {
-            let (tokens, context) = (prompt.len(), edge.context());
+        let begun = [plan.prompt.as_slice(), &plan.written].concat();
+        if begun.len() >= edge.context() {
+            let (tokens, context) = (begun.len(), edge.context());
             return Err(SessionError::PromptTooLong { tokens, context });
         }
         // The last token is read in any case: it gives the first logits.
-        let read = edge.keep_common(&prompt[..prompt.len() - 1]);
+        let read = edge.keep_common(&begun[..begun.len() - 1]);
+        let vocabulary = edge.vocabulary();
+        let mut transcript = Transcript::new(plan.limits);
+        transcript.begin(plan.written.iter().map(|&t| (Some(t), vocabulary.piece(t))).collect());
         Ok(Self {
-            vocabulary: edge.vocabulary(),
+            vocabulary,
             edge,
             routing,
             exchange: None,
             cloud_error: None,
             sampling: plan.sampling,
-            unread: prompt[read..].to_vec(),
+            unread: begun[read..].to_vec(),
             read,
-            prompt: prompt.len(),
-            transcript: Transcript::new(plan.limits),
+            prompt: plan.prompt.len(),
+            transcript,
         })
     }
 
@@ -177,7 +182,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn decide(&self, score: Option<Score>) -> Decision {
         match (&self.routing, score) {
-            (Some(routing), Some(score)) => routing.threshold.decide(score),
+            (Some(routing), Some(score)) => routing.bar.threshold().decide(score),
             _ => Decision::Keep,
         }
     }
@@ -300,7 +305,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             times,
             usage: draft.usage,
         };
+        let before = self.transcript.tokens().len();
         let span = self.transcript.accept(written);
+        if let Some(routing) = &self.routing {
+            let accepted = self.transcript.tokens().len() - before;
+            routing.bar.observe(accepted, draft.source);
+        }
         self.unread.clone_from(&draft.tokens);
         // A span cut short by a limit is read only as far as it was accepted.
         self.unread.truncate(self.prompt + self.transcript.tokens().len() - self.read);

@@ -113,6 +113,19 @@ impl Transcript {
         self.tally.asks.extend(usage);
     }
 
+    /// Takes what was written before this generation.
+    pub(crate) fn begin(&mut self, tokens: Vec<(Option<Token>, Vec<u8>)>) {
+        if tokens.is_empty() {
+            return;
+        }
+        let source = Source::Edge;
+        let (times, usage) = (Times::default(), None);
+        let (score, eligible, exchange) = (None, None, None);
+        self.accept(Written { tokens, exchange, source, score, eligible, times, usage });
+        // Nothing has been shown of this generation yet.
+        self.first = None;
+    }
+
     /// Takes what somebody wrote, up to the limit; gives back what can be shown.
     pub(crate) fn accept(&mut self, written: Written) -> Span {
         let mut span = Span::default();

@@ -89,11 +89,11 @@ impl Case {
         let mut edge = self.edge();
         let routing = tau.map(|tau| Routing {
             router: Margin,
-            threshold: Threshold::new(tau).unwrap(),
+            bar: Threshold::new(tau).unwrap().into(),
             cloud: &mut cloud,
             on_error: OnCloudError::Keep,
         });
-        let plan = Plan { prompt: self.prompt(), sampling: self.sampling, limits };
+        let plan = Plan { prompt: self.prompt(), written: vec![], sampling: self.sampling, limits };
         let mut session = Session::new(&mut edge, routing, plan).unwrap();
         let mut streamed = String::new();
         block_on(async {
@@ -223,8 +223,8 @@ proptest! {
         let kept = case.run(Some(tau), cloud.clone(), case.limits());
         let mut edge = case.edge();
         let threshold = Threshold::new(tau).unwrap();
-        let routing = Routing { router: Margin, threshold, cloud, on_error: OnCloudError::Fail };
-        let plan = Plan { prompt: case.prompt(), sampling: case.sampling, limits: case.limits() };
+        let routing = Routing { router: Margin, bar: threshold.into(), cloud, on_error: OnCloudError::Fail };
+        let plan = Plan { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
         let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
         let end = block_on(async {
             loop {
@@ -280,7 +280,7 @@ fn a_context_that_fills_up_ends_with_length() {
         .find(|case| case.small().tokens.len() > 40)
         .unwrap();
     let mut edge = FakeEdge::new(FakeModel::new(case.edge, PIECES), 30);
-    let plan = Plan { prompt: case.prompt(), sampling: case.sampling, limits: case.limits() };
+    let plan = Plan { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
     let mut session = Session::<_, Margin, FakeCloud>::new(&mut edge, None, plan).unwrap();
     block_on(async { while session.next().await.unwrap().is_some() {} });
     assert_eq!(session.transcript().finish_reason(), Some(FinishReason::Length));
@@ -299,7 +299,7 @@ fn prompts_that_cannot_begin_are_named() {
         exchange: Exchange::Ids,
     };
     let begin = |prompt: Vec<Token>| {
-        let plan = Plan { prompt, sampling: case.sampling, limits: case.limits() };
+        let plan = Plan { prompt, written: vec![], sampling: case.sampling, limits: case.limits() };
         Session::<_, Margin, FakeCloud>::new(
             FakeEdge::new(FakeModel::new(1, PIECES), 8),
             None,

@@ -42,6 +42,8 @@ pub struct Scores {
 pub(crate) enum Want {
     /// The logits behind the last token.
     Step { hidden: bool, reply: Reply<Output> },
+    /// Logits and hidden state behind every token.
+    Steps { outputs: Vec<Output>, reply: Reply<Vec<Output>> },
     /// How likely each token was behind those before it.
     Score { scored: Vec<Scored>, reply: Reply<Scores> },
 }
@@ -74,6 +76,7 @@ impl Job {
     pub fn is_abandoned(&self) -> bool {
         match &self.want {
             Want::Step { reply, .. } => reply.is_closed(),
+            Want::Steps { reply, .. } => reply.is_closed(),
             Want::Score { reply, .. } => reply.is_closed(),
         }
     }
@@ -81,6 +84,7 @@ impl Job {
     pub fn fail(self, error: EngineError) {
         match self.want {
             Want::Step { reply, .. } => drop(reply.send(Err(error))),
+            Want::Steps { reply, .. } => drop(reply.send(Err(error))),
             Want::Score { reply, .. } => drop(reply.send(Err(error))),
         }
     }

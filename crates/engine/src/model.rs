@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::{
     compute::{Command, Compute, Residence},
     error::EngineError,
@@ -50,6 +52,25 @@ impl LoadOptions {
         Self { path, adapters: vec![], context, cells: context, sequences: 1, chunk: 64, threads }
     }
 
+    /// Names the model and its adapters by their contents: what was learned from one model's states
+    /// holds for no other. Reads the files from end to end.
+    pub fn fingerprint(&self) -> Result<String, EngineError> {
+        let mut name = digest(&self.path)?;
+        for Adapter { path, scale } in &self.adapters {
+            name += &format!("+{}*{scale}", digest(path)?);
+        }
+        Ok(name)
+    }
+
+    /// What people call it: the file's name, and its adapters'.
+    pub fn name(&self) -> String {
+        let paths = [&self.path].into_iter().chain(self.adapters.iter().map(|a| &a.path));
+        let stem = |path: &PathBuf| {
+            path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        };
+        paths.map(stem).collect::<Vec<_>>().join("+")
+    }
+
     /// Says whether the files look like models, without loading them.
     pub fn check(&self) -> Result<(), EngineError> {
         let adapters = self.adapters.iter().map(|a| &a.path);
@@ -76,6 +97,22 @@ impl LoadOptions {
         }
         Ok(Arc::new(model))
     }
+}
+
+/// The first 16 digits of a file's SHA-256.
+fn digest(path: &Path) -> Result<String, EngineError> {
+    let failed =
+        |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
+    let mut hash = Sha256::new();
+    let mut file = File::open(path).map_err(failed)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(failed)? {
+            0 => break,
+            n => hash.update(&buffer[..n]),
+        }
+    }
+    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Says plainly what llama.cpp would say in passing.
@@ -108,6 +145,7 @@ struct Shared {
     vocabulary: Arc<GgufVocabulary>,
     context: usize,
     trained_context: usize,
+    hidden_len: usize,
 }
 
 impl Model {
@@ -116,10 +154,11 @@ impl Model {
         let context = options.context.min(options.cells);
         let loaded =
             compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
-        let trained_context = loaded.model.trained_context();
+        let (trained_context, hidden_len) =
+            (loaded.model.trained_context(), loaded.model.hidden_len());
         let vocabulary = Arc::new(GgufVocabulary::new(loaded.model));
         let residence = loaded.residence;
-        let shared = Shared { residence, vocabulary, context, trained_context };
+        let shared = Shared { residence, vocabulary, context, trained_context, hidden_len };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -139,6 +178,11 @@ impl Model {
     /// Tokens one sequence may hold.
     pub fn context(&self) -> usize {
         self.shared.context
+    }
+
+    /// The length of a hidden state.
+    pub fn hidden_len(&self) -> usize {
+        self.shared.hidden_len
     }
 
     /// The context the model was trained with.

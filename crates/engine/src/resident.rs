@@ -84,7 +84,7 @@ impl Resident {
     /// Returns how many sequences got an answer.
     pub fn round(&mut self) -> usize {
         self.jobs.retain(|job| !job.is_abandoned());
-        self.read_chunk() + self.score() + self.read_hidden()
+        self.read_chunk() + self.score() + self.read_steps() + self.read_hidden()
     }
 
     /// Reads a chunk, of as many sequences as it holds. With hidden states switched on every token
@@ -95,7 +95,7 @@ impl Resident {
         for job in &self.jobs {
             let readable = match job.want {
                 Want::Step { hidden, .. } => job.left() - usize::from(hidden),
-                Want::Score { .. } => 0,
+                Want::Steps { .. } | Want::Score { .. } => 0,
             };
             let take = readable.min(self.chunk.saturating_sub(entries.len()));
             entries.extend(self.entries(job, take, false));
@@ -214,6 +214,44 @@ impl Resident {
         let reading = self.reading(&job);
         if let Want::Score { scored, reply } = job.want {
             drop(reply.send(Ok(Scores { tokens: scored, reading })));
+        }
+        1
+    }
+
+    /// Reads a chunk of the first text whose every step is wanted; answers it at its end.
+    fn read_steps(&mut self) -> usize {
+        let Some(at) = self.jobs.iter().position(|j| matches!(j.want, Want::Steps { .. })) else {
+            return 0;
+        };
+        let mut job = self.jobs.swap_remove(at);
+        let take = job.left().min(self.chunk);
+        let entries: Vec<_> = self.entries(&job, take, true).collect();
+        let started = Instant::now();
+        if let Err(error) = self.context.decode(&entries, true) {
+            self.fail(job, &error);
+            return 0;
+        }
+        job.prefill += started.elapsed();
+        if let Want::Steps { outputs, .. } = &mut job.want {
+            outputs.extend(entries.iter().enumerate().filter_map(|(i, entry)| {
+                Some(Output {
+                    position: entry.position + 1,
+                    logits: self.context.logits(i)?.to_vec(),
+                    hidden: self.context.hidden(i)?.to_vec(),
+                    reading: Reading { tokens: 1, ..Reading::default() },
+                })
+            }));
+        }
+        job.done += take;
+        self.lengths[job.sequence] = Some(job.keep + job.done);
+        if job.left() > 0 {
+            self.jobs.push(job);
+            return 0;
+        }
+        if let Want::Steps { outputs, reply } = job.want {
+            let whole = outputs.len() == job.tokens.len();
+            let missing = || EngineError::Decode { reason: "a token without its output".into() };
+            drop(reply.send(whole.then_some(outputs).ok_or_else(missing)));
         }
         1
     }

@@ -51,6 +51,14 @@ impl Sequence {
         Ok(output)
     }
 
+    /// Reads tokens and looks behind each of them.
+    pub async fn read_each(&mut self, unread: &[Token]) -> Result<Vec<Output>, EngineError> {
+        let outputs = vec![];
+        let outputs = self.run(unread, |reply| Want::Steps { outputs, reply }).await?;
+        self.tokens.extend_from_slice(unread);
+        Ok(outputs)
+    }
+
     /// How likely each token of a continuation is, in one prefill. What is cached stays as it was.
     pub async fn score(&mut self, continuation: &[Token]) -> Result<Scores, EngineError> {
         // The last cached token is read again: its logits judge the first of the continuation.
@@ -98,13 +106,21 @@ impl Edge for Sequence {
     }
 
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
-        let output = self.read(unread, true).await.map_err(EdgeError::new)?;
-        Ok(Step {
-            position: output.position,
-            proposed: argmax(&output.logits).ok_or(EdgeError::new(SamplingError::NotANumber))?,
-            logits: output.logits,
-            hidden: output.hidden,
-            reading: output.reading,
-        })
+        step(self.read(unread, true).await.map_err(EdgeError::new)?)
     }
+
+    async fn steps(&mut self, unread: &[Token]) -> Result<Vec<Step>, EdgeError> {
+        let outputs = self.read_each(unread).await.map_err(EdgeError::new)?;
+        outputs.into_iter().map(step).collect()
+    }
+}
+
+fn step(output: Output) -> Result<Step, EdgeError> {
+    Ok(Step {
+        position: output.position,
+        proposed: argmax(&output.logits).ok_or(EdgeError::new(SamplingError::NotANumber))?,
+        logits: output.logits,
+        hidden: output.hidden,
+        reading: output.reading,
+    })
 }

@@ -1,5 +1,7 @@
 //! What a trained router sees of the edge's distribution, besides the hidden state.
 
+use decode::logits::exponential_sums;
+
 /// How many of the highest probabilities are kept.
 pub const TOP: usize = 8;
 
@@ -57,42 +59,6 @@ fn highest(logits: &[f32]) -> Option<[f32; TOP]> {
     }
     rest.iter().for_each(|&logit| insert(&mut top, logit));
     Some(top)
-}
-
-/// With d = logit − max: Σ e^d and Σ d·e^d.
-fn exponential_sums(logits: &[f32], max: f32) -> (f32, f32) {
-    let (mut z, mut weighted) = ([0.0f32; LANES], [0.0f32; LANES]);
-    let (chunks, rest) = logits.as_chunks::<LANES>();
-    for chunk in chunks {
-        for lane in 0..LANES {
-            let d = (chunk[lane] - max).max(-80.0);
-            let e = exp(d);
-            z[lane] += e;
-            weighted[lane] += d * e;
-        }
-    }
-    let (mut z, mut weighted) = (z.iter().sum::<f32>(), weighted.iter().sum::<f32>());
-    for &logit in rest {
-        let d = (logit - max).max(-80.0);
-        z += exp(d);
-        weighted += d * exp(d);
-    }
-    (z, weighted)
-}
-
-/// e^x for x in −80..=0, to about six digits, without a branch: the compiler makes vectors of it.
-fn exp(x: f32) -> f32 {
-    // Adding this rounds to a whole number, which is then found in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    let power = x * std::f32::consts::LOG2_E;
-    let rounded = power + ROUND;
-    let f = power - (rounded - ROUND);
-    // 2^f for f in −0.5..=0.5, by the series of e^(f·ln 2).
-    let fraction = 1.0
-        + f * (std::f32::consts::LN_2
-            + f * (0.240_226_5 + f * (0.055_504_11 + f * (0.009_618_13 + f * 0.001_333_36))));
-    let exponent = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1f32.to_bits()));
-    exponent * fraction
 }
 
 #[cfg(test)]

@@ -6,18 +6,22 @@
 //! One is trained. Its way, and the module that holds each part of it:
 //!
 //! - [`mod@features`]: what it sees of the distribution, besides the hidden state
-//! - [`sample`]: what collecting keeps of one position, and files of many
+//! - [`mod@label`]: what it should have said at each position of a worked answer
+//! - [`sample`]: what collecting keeps of one position, and files of many; [`collection`]: a folder
+//!   of such files
 //! - [`mod@train`]: from samples to a router; [`metrics`] and [`plot`] say how good it is
 //! - [`mod@file`]: the router file; [`metadata`]: what it says about itself
 //! - [`mlp`]: the router that is built from it
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod atomic;
+pub mod collection;
 pub mod constant;
 pub mod entropy;
 pub mod features;
 pub mod file;
 pub mod kind;
+pub mod label;
 pub mod margin;
 pub mod metadata;
 pub mod metrics;
@@ -29,6 +33,7 @@ mod tensors;
 pub mod top1;
 pub mod train;
 
+pub use collection::{Collection, CollectionError};
 pub use constant::Constant;
 pub use entropy::Entropy;
 pub use features::{FEATURES, TOP, features};

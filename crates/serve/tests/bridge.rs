@@ -98,12 +98,12 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
     let cloud = remote(&address, Some(&small), question);
     let routing = Routing {
         router: router.build(3),
-        threshold: Threshold::new(tau).unwrap(),
+        bar: Threshold::new(tau).unwrap().into(),
         cloud,
         on_error: OnCloudError::Keep,
     };
     let limits = Limits { max_tokens, stops: vec![] };
-    let plan = Plan { prompt: prompt.clone(), sampling: Sampling::default(), limits };
+    let plan = Plan { prompt: prompt.clone(), written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     let mut streamed = String::new();
     let mut spans = vec![];

@@ -48,7 +48,7 @@ async fn joint(
         cloud,
         on_error: OnCloudError::Keep,
     };
-    let plan = Plan { prompt: prompt.clone(), sampling, limits: limits() };
+    let plan = Plan { prompt: prompt.clone(), written: vec![], sampling, limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     let mut streamed = String::new();
     while let Some(span) = session.next().await.unwrap() {
@@ -67,7 +67,7 @@ async fn joint(
 async fn small_alone(model: &Model, sampling: Sampling) -> Vec<Token> {
     let mut sequence = model.open().await.unwrap();
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
-    let plan = Plan { prompt, sampling, limits: limits() };
+    let plan = Plan { prompt, written: vec![], sampling, limits: limits() };
     let mut session =
         Session::<_, Box<dyn decode::Router>, Remote>::new(&mut sequence, None, plan).unwrap();
     while session.next().await.unwrap().is_some() {}
@@ -194,8 +194,8 @@ async fn a_cloud_that_dies_is_survived() {
     let cloud = remote(&address, Some(&model), QUESTION);
     let threshold = Threshold::new(0.6).unwrap();
     let routing =
-        Routing { router: Kind::Top1.build(0), threshold, cloud, on_error: OnCloudError::Keep };
-    let plan = Plan { prompt, sampling: Sampling::default(), limits: limits() };
+        Routing { router: Kind::Top1.build(0), bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
+    let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     while !session.transcript().shown().iter().any(|t| t.source == Source::Cloud) {
         session.next().await.unwrap().unwrap();
@@ -275,7 +275,7 @@ async fn a_second_turn_reads_only_what_is_new() {
         let prompt = model.vocabulary().prompt(&messages).unwrap();
         let before = decode::common_prefix(sequence.tokens(), &prompt);
         reads.push(prompt.len() - before);
-        let plan = Plan { prompt, sampling: Sampling::default(), limits: limits() };
+        let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
         let mut session =
             Session::<_, Box<dyn decode::Router>, Remote>::new(&mut sequence, None, plan).unwrap();
         while session.next().await.unwrap().is_some() {}

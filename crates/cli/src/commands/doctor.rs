@@ -240,7 +240,7 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
 async fn decode_jointly(findings: &mut Findings, pair: &mut Pair, messages: &[Message]) {
     let generate = Generate {
         mode: Mode::Joint,
-        threshold: Threshold::ALWAYS,
+        bar: Threshold::ALWAYS.into(),
         router: Kind::Always,
         sampling: Sampling::default(),
         limits: Limits { max_tokens: 8, stops: vec![] },

@@ -129,13 +129,13 @@ async fn whole_loop(
     sequence.truncate(0);
     let routing = Routing {
         router: Kind::Top1.build(0),
-        threshold: Threshold::NEVER,
+        bar: Threshold::NEVER.into(),
         cloud: NoCloud,
         on_error: OnCloudError::Fail,
     };
     // One more: the first token comes with the prompt.
     let limits = Limits { max_tokens: tokens + 1, stops: vec![] };
-    let plan = Plan { prompt: prompt.to_vec(), sampling: Sampling::default(), limits };
+    let plan = Plan { prompt: prompt.to_vec(), written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(sequence, Some(routing), plan)?;
     while session.next().await?.is_some() {}
     let stats = session.transcript().stats();

@@ -1,0 +1,478 @@
+//! A folder of collected samples, filled little by little and never spoilt by a kill.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `collection.json` | what is collected: models, data, seed. Another run must agree with it |
+//! | `shard-00007.safetensors` | the samples of some examples; written whole or not at all |
+//! | `shard-00007.open.jsonl` | of them, the positions that only a roll-out can label |
+//! | `rollouts-1.jsonl`, `rollouts-2.jsonl` | how roll-outs ended, a line each, by round |
+//! | `joint-00007.safetensors` | samples from joint decodes, of the second round |
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+use decode::{Exchange, Token, sampling};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::{Found, Label, Sample, SampleError, atomic, read_shard, write_shard};
+
+/// How many examples a shard holds: a kill loses at most this much work a worker.
+pub const SHARD: usize = 16;
+
+/// What is collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The format of the folder.
+    pub format: u32,
+    /// The fingerprint of the edge and its adapters.
+    pub model: String,
+    /// The edge's name.
+    pub model_name: String,
+    /// The length of its hidden state.
+    pub hidden: usize,
+    /// The cloud's name.
+    pub cloud: String,
+    /// What travelled.
+    pub exchange: Exchange,
+    /// A digest of the examples.
+    pub examples: String,
+    /// How many there are.
+    pub count: usize,
+    /// Which roll-outs are made.
+    pub seed: u64,
+}
+
+impl About {
+    /// The format this program writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// A position that only a roll-out can label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// Which example.
+    pub example: u32,
+    /// How many tokens of its answer stand before it.
+    pub position: u32,
+    /// The token to go on with.
+    pub proposed: Token,
+}
+
+/// How a roll-out ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollOut {
+    /// Which example.
+    pub example: u32,
+    /// Where in it.
+    pub position: u32,
+    /// Whether the answer came out right.
+    pub right: bool,
+}
+
+/// Why a collection cannot be used.
+#[derive(Debug, Error)]
+pub enum CollectionError {
+    /// The disk said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is not what it should be.
+    #[error("{} is not part of a collection: {reason}; delete the file to collect it again", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The folder is of another collection.
+    #[error(
+        "{} holds another collection ({what} differs: {there} there, {here} here): give another \
+         folder, or delete this one", path.display()
+    )]
+    Other {
+        /// The folder.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What the folder says.
+        there: String,
+        /// What is wanted now.
+        here: String,
+    },
+    /// A shard that cannot be read or written.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+}
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    folder: PathBuf,
+    about: About,
+}
+
+impl Collection {
+    /// Begins a collection, or goes on with one.
+    pub fn begin(folder: &Path, about: About) -> Result<Self, CollectionError> {
+        let path = folder.join("collection.json");
+        let here = Self { folder: folder.to_owned(), about };
+        if !path.exists() {
+            fs::create_dir_all(folder).map_err(|source| io_error(folder, source))?;
+            let json = serde_json::to_vec_pretty(&here.about)
+                .map_err(|e| malformed(&path, e.to_string()))?;
+            atomic::write(&path, &json).map_err(|source| io_error(&path, source))?;
+            return Ok(here);
+        }
+        let there = Self::read(folder)?;
+        let (a, b) = (&there.about, &here.about);
+        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Other {
+            path: folder.to_owned(),
+            what,
+            there: there.to_string(),
+            here: here.to_string(),
+        };
+        if a.model != b.model {
+            return Err(differs("the edge", &a.model_name, &b.model_name));
+        }
+        if a.cloud != b.cloud {
+            return Err(differs("the cloud", &a.cloud, &b.cloud));
+        }
+        if a.examples != b.examples {
+            return Err(differs("the data", &a.examples, &b.examples));
+        }
+        if a.seed != b.seed {
+            return Err(differs("the seed", &a.seed, &b.seed));
+        }
+        for round in [Round::One, Round::Two] {
+            let path = here.rollouts_path(round);
+            mend(&path).map_err(|source| io_error(&path, source))?;
+        }
+        Ok(here)
+    }
+
+    /// Opens a collection that was made before.
+    pub fn read(folder: &Path) -> Result<Self, CollectionError> {
+        let path = folder.join("collection.json");
+        let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
+        let about: About =
+            serde_json::from_slice(&json).map_err(|e| malformed(&path, e.to_string()))?;
+        if about.format > About::FORMAT {
+            let reason = format!("format {}, this program reads {}", about.format, About::FORMAT);
+            return Err(malformed(&path, reason));
+        }
+        Ok(Self { folder: folder.to_owned(), about })
+    }
+
+    /// What is collected.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// How many shards there are to be.
+    pub fn shards(&self) -> usize {
+        self.about.count.div_ceil(SHARD)
+    }
+
+    /// The examples of a shard.
+    pub fn examples(&self, shard: usize) -> std::ops::Range<usize> {
+        shard * SHARD..((shard + 1) * SHARD).min(self.about.count)
+    }
+
+    /// Whether a shard of this kind is there.
+    pub fn has(&self, kind: Kind, shard: usize) -> bool {
+        self.path(kind, shard).exists()
+    }
+
+    /// Writes a shard; what only a roll-out can label goes beside it.
+    pub fn write(
+        &self,
+        kind: Kind,
+        shard: usize,
+        samples: &[Sample],
+        open: &[Open],
+    ) -> Result<(), CollectionError> {
+        if kind == Kind::Forced {
+            let path = self.open_path(shard);
+            let mut lines = vec![];
+            for place in open {
+                let line = serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
+                lines.extend(line);
+                lines.push(b'\n');
+            }
+            atomic::write(&path, &lines).map_err(|source| io_error(&path, source))?;
+        }
+        // The shard comes last: where it is, everything is.
+        Ok(write_shard(&self.path(kind, shard), self.about.hidden, samples)?)
+    }
+
+    /// The positions to roll out: all that are open, or as many as wanted, drawn by the seed.
+    pub fn drawn(&self, most: usize) -> Result<Vec<Open>, CollectionError> {
+        let mut open: Vec<Open> = vec![];
+        for shard in (0..self.shards()).filter(|&s| self.has(Kind::Forced, s)) {
+            open.extend(read_lines::<Open>(&self.open_path(shard))?);
+        }
+        let lot = |o: &Open| {
+            let place = u64::from(o.example) << 32 | u64::from(o.position);
+            (sampling::hash(self.about.seed, usize::try_from(place).unwrap_or(0)), place)
+        };
+        open.sort_by_key(lot);
+        open.truncate(most);
+        // Neighbours share a context.
+        open.sort_by_key(|o| (o.example, o.position));
+        Ok(open)
+    }
+
+    /// The roll-outs of a round that are done.
+    pub fn rolled_out(&self, round: Round) -> Result<Vec<RollOut>, CollectionError> {
+        read_lines(&self.rollouts_path(round))
+    }
+
+    /// Takes note of a roll-out.
+    pub fn note(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
+        let path = self.rollouts_path(round);
+        let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
+        let failed = |source| io_error(&path, source);
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+    }
+
+    /// Everything, with what roll-outs found; the later round has the last word.
+    pub fn samples(&self) -> Result<Vec<Sample>, CollectionError> {
+        let mut rolled = HashMap::new();
+        for round in [Round::One, Round::Two] {
+            for r in self.rolled_out(round)? {
+                rolled.insert((r.example, r.position), r.right);
+            }
+        }
+        let mut samples = vec![];
+        for shard in 0..self.shards() {
+            for kind in [Kind::Forced, Kind::Joint] {
+                if self.has(kind, shard) {
+                    samples.extend(read_shard(&self.path(kind, shard))?);
+                }
+            }
+        }
+        for sample in samples.iter_mut().filter(|s| s.found == Found::Neither) {
+            if let Some(right) = rolled.get(&(sample.example, sample.position)) {
+                sample.label = if *right { Label::Trust } else { Label::Ask };
+                sample.found = Found::RollOut;
+            }
+        }
+        Ok(samples)
+    }
+
+    /// A digest of everything in it.
+    pub fn digest(&self) -> Result<String, CollectionError> {
+        let mut hash = Sha256::new();
+        for shard in 0..self.shards() {
+            for kind in [Kind::Forced, Kind::Joint] {
+                if self.has(kind, shard) {
+                    let path = self.path(kind, shard);
+                    hash.update(fs::read(&path).map_err(|source| io_error(&path, source))?);
+                }
+            }
+        }
+        for round in [Round::One, Round::Two] {
+            let mut all = self.rolled_out(round)?;
+            all.sort_by_key(|r| (r.example, r.position));
+            for r in all {
+                hash.update(format!("{} {} {}\n", r.example, r.position, r.right));
+            }
+        }
+        Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    fn path(&self, kind: Kind, shard: usize) -> PathBuf {
+        let name = match kind {
+            Kind::Forced => "shard",
+            Kind::Joint => "joint",
+        };
+        self.folder.join(format!("{name}-{shard:05}.safetensors"))
+    }
+
+    fn open_path(&self, shard: usize) -> PathBuf {
+        self.folder.join(format!("shard-{shard:05}.open.jsonl"))
+    }
+
+    fn rollouts_path(&self, round: Round) -> PathBuf {
+        self.folder.join(match round {
+            Round::One => "rollouts-1.jsonl",
+            Round::Two => "rollouts-2.jsonl",
+        })
+    }
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Worked answers, read with teacher forcing.
+    Forced,
+    /// Joint decodes.
+    Joint,
+}
+
+/// Who rolls out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// The edge alone.
+    One,
+    /// The edge, and the cloud where an earlier router asks it.
+    Two,
+}
+
+/// Cuts off a last line that a kill cut short.
+fn mend(path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let written = fs::read(path)?;
+    let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    if whole < written.len() {
+        OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
+    }
+    Ok(())
+}
+
+/// Whole lines only: somebody may be writing the last one.
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(source) => return Err(io_error(path, source)),
+    };
+    let mut file = BufReader::new(file);
+    let (mut all, mut line) = (vec![], String::new());
+    while file.read_line(&mut line).map_err(|source| io_error(path, source))? > 0 {
+        if line.ends_with('\n') && line.len() > 1 {
+            all.push(serde_json::from_str(&line).map_err(|e| malformed(path, e.to_string()))?);
+        }
+        line.clear();
+    }
+    Ok(all)
+}
+
+fn io_error(path: &Path, source: io::Error) -> CollectionError {
+    CollectionError::Io { path: path.to_owned(), source }
+}
+
+fn malformed(path: &Path, reason: String) -> CollectionError {
+    CollectionError::Malformed { path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use crate::FEATURES;
+
+    fn about(count: usize) -> About {
+        About {
+            format: About::FORMAT,
+            model: "m".into(),
+            model_name: "small".into(),
+            hidden: 2,
+            cloud: "large".into(),
+            exchange: Exchange::Text,
+            examples: "d".into(),
+            count,
+            seed: 1,
+        }
+    }
+
+    fn sample(example: u32, position: u32, found: Found) -> Sample {
+        Sample {
+            hidden: vec![f16::ZERO; 2],
+            features: [0.0; FEATURES],
+            label: if found == Found::Neither { Label::Unknown } else { Label::Trust },
+            found,
+            edge_logprob: -1.0,
+            cloud_logprob: -1.0,
+            agrees: None,
+            example,
+            position,
+        }
+    }
+
+    fn open(example: u32, position: u32) -> Open {
+        Open { example, position, proposed: Token(9) }
+    }
+
+    #[test]
+    fn roll_outs_label_what_was_open_and_the_second_round_has_the_last_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::begin(folder.path(), about(2)).unwrap();
+        let samples = [sample(0, 1, Found::Neither), sample(1, 4, Found::Neither)];
+        let places = [open(0, 1), open(1, 4)];
+        collection.write(Kind::Forced, 0, &samples, &places).unwrap();
+        assert_eq!(collection.drawn(10).unwrap(), places);
+        let note = |round, example, position, right| {
+            collection.note(round, RollOut { example, position, right }).unwrap();
+        };
+        note(Round::One, 0, 1, true);
+        let labels = |c: &Collection| -> Vec<_> {
+            c.samples().unwrap().iter().map(|s| (s.label, s.found)).collect()
+        };
+        let unknown = (Label::Unknown, Found::Neither);
+        assert_eq!(labels(&collection), [(Label::Trust, Found::RollOut), unknown]);
+        let before = collection.digest().unwrap();
+        note(Round::Two, 0, 1, false);
+        assert_eq!(labels(&collection)[0], (Label::Ask, Found::RollOut));
+        assert_ne!(collection.digest().unwrap(), before);
+    }
+
+    #[test]
+    fn the_draw_is_the_seeds_alone() {
+        let drawn = |seed| {
+            let folder = tempfile::tempdir().unwrap();
+            let about = About { seed, ..about(64) };
+            let collection = Collection::begin(folder.path(), about).unwrap();
+            for shard in 0..collection.shards() {
+                let places: Vec<_> =
+                    collection.examples(shard).map(|e| open(e as u32, 3)).collect();
+                collection.write(Kind::Forced, shard, &[], &places).unwrap();
+            }
+            collection.drawn(10).unwrap()
+        };
+        assert_eq!(drawn(1).len(), 10);
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+    }
+
+    #[test]
+    fn a_line_cut_short_is_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::begin(folder.path(), about(1)).unwrap();
+        let done = RollOut { example: 0, position: 1, right: true };
+        collection.note(Round::One, done).unwrap();
+        let path = folder.path().join("rollouts-1.jsonl");
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [whole.as_slice(), b"{\"exam"].concat()).unwrap();
+        let again = Collection::begin(folder.path(), about(1)).unwrap();
+        assert_eq!(again.rolled_out(Round::One).unwrap(), [done]);
+        again.note(Round::One, done).unwrap();
+        assert_eq!(again.rolled_out(Round::One).unwrap(), [done, done]);
+    }
+
+    #[test]
+    fn another_collection_is_not_mixed_in() {
+        let folder = tempfile::tempdir().unwrap();
+        Collection::begin(folder.path(), about(1)).unwrap();
+        let other = About { model: "n".into(), model_name: "tiny".into(), ..about(1) };
+        let error = Collection::begin(folder.path(), other).unwrap_err().to_string();
+        assert!(error.contains("small") && error.contains("tiny"), "{error}");
+        fs::write(folder.path().join("collection.json"), b"{").unwrap();
+        assert!(Collection::read(folder.path()).is_err());
+    }
+}
