@@ -67,7 +67,7 @@ impl Teller {
         if let Some(warning) = report::warning(generation) {
             say(&format!("warning: {warning}"));
         }
-        say(&report::summary(generation));
+        say(&report::summary(generate, generation));
         Ok(end)
     }
 

@@ -5,9 +5,12 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cloud::{Delay, Engine};
 use decode::Threshold;
-use router::Kind;
 
-use crate::config::{AdapterArg, count, time};
+use crate::{
+    config::{AdapterArg, count, time},
+    judge::{RouterArg, Share},
+    preset::Preset,
+};
 
 /// Two models write one text: a small one on this device almost all of it, a large one in the
 /// cloud the few words where the small one cannot be trusted.
@@ -93,13 +96,23 @@ pub struct GenerateArgs {
     #[arg(long, value_enum, default_value_t = Mode::Joint)]
     pub mode: Mode,
 
-    /// Ask the cloud where the router's trust is below this: 0 never, 1 always
-    #[arg(long, value_name = "0..1", default_value_t = default_threshold(), allow_negative_numbers = true)]
-    pub threshold: Threshold,
+    /// Adapters and router that come with the program, for one kind of question
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<Preset>,
 
-    /// Who judges: top1, margin, entropy, random, random:SHARE, never or always
-    #[arg(long, value_name = "NAME", default_value_t = Kind::Top1)]
-    pub router: Kind,
+    /// Ask the cloud where the router's trust is below this: 0 never, 1 always
+    #[arg(long, value_name = "0..1", conflicts_with = "budget", allow_negative_numbers = true)]
+    pub threshold: Option<Threshold>,
+
+    /// At most this share of tokens from the cloud, over a long run; the threshold follows. 7%
+    /// unless a threshold is given
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub budget: Option<Share>,
+
+    /// Who judges: a router file, or top1, margin, entropy, random, random:SHARE, never or always.
+    /// Without it, the general router that comes with the program, where it fits the model
+    #[arg(long, value_name = "NAME|FILE")]
+    pub router: Option<RouterArg>,
 
     /// Stop after this many tokens
     #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
@@ -126,10 +139,18 @@ pub struct GenerateArgs {
     pub machine: MachineArgs,
 }
 
-/// The default threshold: with the default pair and router, near one token in ten comes from the
-/// cloud.
-pub fn default_threshold() -> Threshold {
-    Threshold::new(0.2).unwrap_or(Threshold::NEVER)
+impl GenerateArgs {
+    /// As given, with what the preset adds.
+    pub fn with_preset(mut self) -> anyhow::Result<Self> {
+        if let Some(preset) = self.preset {
+            preset.apply(
+                Some(&mut self.edge),
+                Some(&mut self.cloud),
+                Some(&mut self.router),
+            )?;
+        }
+        Ok(self)
+    }
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -296,6 +317,10 @@ pub struct CloudArgs {
     /// A LoRA adapter for it, with a scale if not 1
     #[arg(long, visible_alias = "adapter", value_name = "FILE[:SCALE]")]
     pub cloud_adapter: Vec<AdapterArg>,
+
+    /// The adapter of a preset
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "cloud_adapter")]
+    pub preset: Option<Preset>,
 
     /// Sessions held at once; the least recently used leaves when one more comes
     #[arg(long, value_name = "N", default_value = "8", value_parser = count)]

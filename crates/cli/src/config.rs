@@ -10,14 +10,18 @@ use std::{
 
 use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
-use decode::{Limits, OnCloudError, Sampling, Threshold};
+use decode::{Bar, Limits, OnCloudError, Sampling};
 use engine::{Adapter, LoadOptions};
 use models::{Catalog, Environment, Home, catalog};
 use router::Kind;
 use thiserror::Error;
 
-use crate::args::{
-    self, CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, Mode, SamplingArgs,
+use crate::{
+    args::{
+        self, CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, Mode,
+        SamplingArgs,
+    },
+    judge::Judge,
 };
 
 /// Tokens prefilled in one call: small enough that a cancelled prefill stops soon.
@@ -52,6 +56,13 @@ pub fn count(text: &str) -> Result<usize, String> {
 /// `FILE[:SCALE]`.
 #[derive(Clone, Debug)]
 pub struct AdapterArg(Adapter);
+
+impl AdapterArg {
+    /// A file, as trained.
+    pub fn whole(path: PathBuf) -> Self {
+        Self(Adapter { path, scale: 1.0 })
+    }
+}
 
 impl FromStr for AdapterArg {
     type Err = String;
@@ -183,8 +194,9 @@ pub fn threads(given: Option<usize>) -> usize {
 #[derive(Clone, Debug)]
 pub struct Generate {
     pub mode: Mode,
-    pub threshold: Threshold,
-    pub router: Kind,
+    /// Who judges, and how strictly; of no account where the edge writes alone.
+    pub judge: Judge,
+    pub bar: Bar,
     pub sampling: Sampling,
     pub limits: Limits,
     pub system: String,
@@ -192,14 +204,23 @@ pub struct Generate {
 }
 
 impl Generate {
-    pub fn new(args: &GenerateArgs) -> Result<Self, UsageError> {
+    pub fn new(args: &GenerateArgs) -> anyhow::Result<Self> {
         if args.cloud.place.offline && args.mode == Mode::Large {
-            return Err(UsageError("mode large is the cloud's alone: not with --offline".into()));
+            let reason = "mode large is the cloud's alone: not with --offline";
+            return Err(UsageError(reason.into()).into());
         }
+        let judge = match args.mode {
+            Mode::Joint => {
+                let store = Store::open(None)?;
+                let edge = edge_options(&store, &args.edge, &args.machine)?;
+                Judge::choose(args.router.as_ref(), &edge)?
+            }
+            Mode::Small | Mode::Large => Judge::Untrained(Kind::Never),
+        };
         Ok(Self {
             mode: args.mode,
-            threshold: args.threshold,
-            router: args.router,
+            bar: judge.bar(args.threshold, args.budget),
+            judge,
             sampling: sampling(&args.sampling)?,
             limits: Limits { max_tokens: args.max_tokens, stops: args.stop.clone() },
             system: args.system.clone(),

@@ -12,7 +12,9 @@ mod args;
 mod commands;
 mod config;
 mod generation;
+mod judge;
 mod pair;
+mod preset;
 mod report;
 mod show;
 

@@ -130,8 +130,8 @@ impl Pair {
                 let prompt = edge.model().vocabulary().prompt(messages)?;
                 let routing =
                     remote.as_mut().filter(|_| generate.mode == Mode::Joint).map(|cloud| Routing {
-                        router: generate.router.build(sampling.seed),
-                        threshold: generate.threshold,
+                        router: generate.judge.build(sampling.seed),
+                        bar: generate.bar.clone(),
                         cloud,
                         on_error: generate.on_cloud_error,
                     });

@@ -3,7 +3,7 @@
 use decode::{Accepted, Exchange, FinishReason, Score, Source, Stats};
 use serde::Serialize;
 
-use crate::{args::Mode, config::Generate, generation::Generation};
+use crate::{args::Mode, config::Generate, generation::Generation, judge::Share};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -14,12 +14,23 @@ pub struct Report<'a> {
     stats: Stats,
     mode: &'static str,
     router: Option<String>,
+    /// As it stands at the end, where it follows a budget.
     threshold: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<Spending>,
     seed: u64,
     exchange: Option<Exchange>,
     /// `text` where ids could not travel.
     degraded: Option<Exchange>,
     cloud_error: Option<String>,
+}
+
+/// A budget, and what became of it so far.
+#[derive(Serialize)]
+struct Spending {
+    share: f32,
+    /// Over every text that shares the budget.
+    realised: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -44,8 +55,12 @@ impl<'a> Report<'a> {
                 Mode::Joint => "joint",
                 Mode::Large => "large",
             },
-            router: joint.then(|| generate.router.to_string()),
-            threshold: joint.then(|| generate.threshold.value()),
+            router: joint.then(|| generate.judge.to_string()),
+            threshold: joint.then(|| generate.bar.threshold().value()),
+            budget: generate.bar.standing().filter(|_| joint).map(|budget| Spending {
+                share: budget.share(),
+                realised: budget.realised(),
+            }),
             seed: generate.sampling.seed,
             exchange: generation.exchange(),
             degraded: degraded(generation),
@@ -55,13 +70,21 @@ impl<'a> Report<'a> {
 }
 
 /// The last line on stderr.
-pub fn summary(generation: &Generation<'_>) -> String {
+pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
     let stats = generation.transcript().stats();
     let ms = |d: std::time::Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
     let mut facts = vec![
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
+    if let Some(budget) = generate.bar.standing().filter(|_| generate.mode == Mode::Joint) {
+        facts.push(format!(
+            "budget {} ({:.1} % so far, threshold {:.3})",
+            Share(budget.share()),
+            budget.realised().unwrap_or(0.0) * 100.0,
+            budget.threshold().value()
+        ));
+    }
     let fallbacks = stats.fallback_tokens + usize::from(stats.fallback_end);
     if fallbacks > 0 {
         facts.push(format!("{fallbacks} fallbacks: the cloud failed"));

@@ -157,7 +157,7 @@ mod tests {
     fn the_share_comes_out_whatever_the_scores() {
         for share in [0.02, 0.07, 0.3] {
             for power in [0.3, 1.0, 2.0] {
-                let came = realised(share, &[], power, 4000);
+                let came = realised(share, &[], power, 20_000);
                 assert!((came - f64::from(share)).abs() < 0.01, "{share} {power}: {came}");
             }
         }

@@ -186,11 +186,12 @@ impl RouterFile {
         if bytes > MAX_BYTES {
             return Err(failed(Flaw::TooLarge { bytes }));
         }
-        let file = Self::parse(&fs::read(path).map_err(io)?).map_err(failed)?;
+        let file = Self::from_bytes(&fs::read(path).map_err(io)?).map_err(failed)?;
         Ok(Self { path: path.to_owned(), ..file })
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, Flaw> {
+    /// Reads a router from memory.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
         let file = match Reader::new(bytes) {
             Ok(file) => file,
             // Only now: the length that safetensors begin with may look the same.
@@ -347,7 +348,7 @@ pub(crate) mod tests {
     fn other_thresholds_are_kept() {
         let points = vec![Point { share: 0.5, threshold: 0.9 }];
         let file = router(2, Inputs::Hidden).with_calibration(Calibration::new(points));
-        let read = RouterFile::parse(&file.bytes().unwrap()).unwrap();
+        let read = RouterFile::from_bytes(&file.bytes().unwrap()).unwrap();
         assert_eq!(read.metadata().calibration.threshold(0.1), Some(0.9));
     }
 
@@ -394,7 +395,7 @@ pub(crate) mod tests {
             (infinite.bytes().unwrap(), "b3"),
         ];
         for (bytes, says) in cases {
-            let error = RouterFile::parse(&bytes).unwrap_err().to_string();
+            let error = RouterFile::from_bytes(&bytes).unwrap_err().to_string();
             assert!(error.contains(says), "{says}: {error}");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -406,13 +407,13 @@ pub(crate) mod tests {
     fn damaged_bytes_never_panic() {
         let bytes = router(3, Inputs::HiddenLogits).bytes().unwrap();
         for end in 0..bytes.len() {
-            assert!(RouterFile::parse(&bytes[..end]).is_err(), "{end}");
+            assert!(RouterFile::from_bytes(&bytes[..end]).is_err(), "{end}");
         }
         for place in 0..bytes.len() {
             for flip in [1, 0x10, 0x80, 0xff] {
                 let mut flipped = bytes.clone();
                 flipped[place] ^= flip;
-                if let Ok(file) = RouterFile::parse(&flipped) {
+                if let Ok(file) = RouterFile::from_bytes(&flipped) {
                     // What is still a router must also work as one.
                     let _ = crate::Mlp::new(&file);
                 }

@@ -9,14 +9,16 @@ use rustyline::{DefaultEditor, error::ReadlineError};
 
 use crate::{
     answer::{End, Teller},
-    args::{ChatArgs, Mode},
+    args::{ChatArgs, GenerateArgs, Mode},
     config::Generate,
+    judge::Share,
     pair::Pair,
     show::say,
 };
 
 const HELP: &str = "/mode small|joint|large   who writes
 /threshold 0..1           ask the cloud where trust is below this
+/budget SHARE             at most this share of tokens from the cloud, as in 7%
 /reset                    begin a new conversation
 /help                     this list
 /quit                     leave (Ctrl-D too); Ctrl-C stops an answer";
@@ -27,6 +29,7 @@ enum Line {
     Say(String),
     Mode(Mode),
     Threshold(Threshold),
+    Budget(Share),
     Reset,
     Help,
     Quit,
@@ -50,6 +53,10 @@ impl Line {
                 Ok(threshold) => Self::Threshold(threshold),
                 Err(error) => Self::Wrong(format!("{error}")),
             },
+            ("budget", value) => match value.parse() {
+                Ok(share) => Self::Budget(share),
+                Err(error) => Self::Wrong(error),
+            },
             ("reset", "") => Self::Reset,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
@@ -66,8 +73,11 @@ struct Chat {
 }
 
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
-    let generate = Generate::new(&args.generate)?;
-    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
+    let wanted = args.generate.with_preset()?;
+    // The mode may change later: the router is chosen in any case.
+    let joint = Generate::new(&GenerateArgs { mode: Mode::Joint, ..wanted.clone() })?;
+    let generate = Generate { mode: wanted.mode, ..joint };
+    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
     pair.prepare(generate.mode).await?;
     let messages = vec![Message::system(&generate.system)];
     let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };
@@ -109,7 +119,8 @@ impl Chat {
                 Ok(()) => self.generate.mode = mode,
                 Err(error) => say(&format!("error: {error:#}")),
             },
-            Line::Threshold(threshold) => self.generate.threshold = threshold,
+            Line::Threshold(threshold) => self.generate.bar = threshold.into(),
+            Line::Budget(share) => self.generate.bar = self.generate.judge.bar(None, Some(share)),
             Line::Reset => self.messages.truncate(1),
             Line::Help => say(HELP),
             Line::Quit => return Ok(false),
@@ -163,7 +174,7 @@ mod tests {
         assert_eq!(Line::parse("/reset"), Line::Reset);
         assert_eq!(Line::parse("/quit"), Line::Quit);
         for wrong in
-            ["/mode", "/mode tiny", "/threshold 2", "/threshold", "/frobnicate", "/reset now"]
+            ["/mode", "/mode tiny", "/threshold 2", "/threshold", "/budget much", "/frobnicate", "/reset now"]
         {
             assert!(matches!(Line::parse(wrong), Line::Wrong(_)), "{wrong}");
         }

@@ -27,8 +27,12 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
+    let mut adapter = args.cloud_adapter;
+    if let Some(preset) = args.preset {
+        adapter.push(preset.cloud_adapter()?);
+    }
     let options = LoadOptions {
-        adapters: adapters(&args.cloud_adapter),
+        adapters: adapters(&adapter),
         cells: args.cache_tokens.max(args.machine.context),
         sequences: args.sessions,
         chunk: 32,

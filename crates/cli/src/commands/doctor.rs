@@ -18,6 +18,7 @@ use crate::{
     args::{DoctorArgs, Mode, OnCloudError},
     commands::bench::percentile,
     config::{self, Generate},
+    judge::Judge,
     pair::Pair,
 };
 
@@ -241,7 +242,7 @@ async fn decode_jointly(findings: &mut Findings, pair: &mut Pair, messages: &[Me
     let generate = Generate {
         mode: Mode::Joint,
         bar: Threshold::ALWAYS.into(),
-        router: Kind::Always,
+        judge: Judge::Untrained(Kind::Always),
         sampling: Sampling::default(),
         limits: Limits { max_tokens: 8, stops: vec![] },
         system: String::new(),

@@ -19,11 +19,12 @@ use crate::{
 const INTERRUPTED: u8 = 130;
 
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let generate = Generate::new(&args.generate)?;
     let prompt = read_prompt(&args.prompt)?;
+    let wanted = args.generate.with_preset()?;
+    let generate = Generate::new(&wanted)?;
     let mut teller = Teller::new(&args.output)?;
     let messages = [Message::system(&generate.system), Message::user(prompt)];
-    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
+    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
     let mut generation = pair.begin(&generate, &messages).await?;
     let end = teller.tell(&generate, &mut generation).await?;
     drop(generation);

@@ -9,7 +9,7 @@ use decode::{Message, Stats, Times};
 use serde::Serialize;
 
 use crate::{
-    args::{BenchJointArgs, Mode},
+    args::{BenchJointArgs, GenerateArgs, Mode},
     config::{Generate, UsageError},
     pair::Pair,
 };
@@ -36,11 +36,12 @@ struct Figures {
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
-    let generate = Generate::new(&args.generate)?;
-    if args.generate.cloud.place.offline {
+    let wanted = args.generate.with_preset()?;
+    let generate = Generate::new(&GenerateArgs { mode: Mode::Joint, ..wanted.clone() })?;
+    if wanted.cloud.place.offline {
         return Err(UsageError("all three modes are measured: not with --offline".into()).into());
     }
-    let mut pair = Pair::new(&args.generate.edge, &args.generate.cloud, &args.generate.machine)?;
+    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
     // Loading the models is not what is measured.
     answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
     // The modes take turns, so that a moment in which the machine is slow is shared by all.
@@ -67,8 +68,8 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
         out,
         "{} prompts, router {}, threshold {}",
         QUESTIONS.len(),
-        generate.router,
-        generate.threshold
+        generate.judge,
+        generate.bar.threshold()
     )?;
     for f in &all {
         writeln!(

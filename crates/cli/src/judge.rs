@@ -1,0 +1,182 @@
+//! Who judges the edge, and how strictly.
+
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+
+use anyhow::Context;
+use decode::{Bar, Budget, Router, Threshold};
+use engine::LoadOptions;
+use router::{Calibration, Kind, Mlp, RouterFile, UnknownRouter};
+
+use crate::{preset, show::say};
+
+/// The budget where nothing else is said and the router can keep to one.
+const DEFAULT_BUDGET: Share = Share(0.07);
+
+/// The threshold where it cannot: with the default pair and `top1`, near one token in ten comes from
+/// the cloud.
+fn default_threshold() -> Threshold {
+    Threshold::new(0.2).unwrap_or(Threshold::NEVER)
+}
+
+/// `--router`: a name, or a file.
+#[derive(Clone, Debug)]
+pub enum RouterArg {
+    Kind(Kind),
+    File(PathBuf),
+}
+
+impl FromStr for RouterArg {
+    type Err = UnknownRouter;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRouter> {
+        match text.parse() {
+            Ok(kind) => Ok(Self::Kind(kind)),
+            Err(_) if text.contains(['/', '.']) && !text.starts_with("random:") => {
+                Ok(Self::File(text.into()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `--budget`: a share of tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f32);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write a share of tokens from 0% to 100%, as in 7% or 0.07".to_owned();
+        let text = text.trim();
+        let share = match text.strip_suffix('%') {
+            Some(percent) => percent.trim_end().parse::<f32>().map(|p| p / 100.0),
+            None => text.parse(),
+        };
+        let share = share.map_err(|_| wrong())?;
+        if (0.0..=1.0).contains(&share) { Ok(Self(share)) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // f32 noise is not for people: 0.07 * 100 is 7.0000005.
+        write!(f, "{}%", (f64::from(self.0) * 1e7).round() / 1e5)
+    }
+}
+
+/// A router that is ready to judge.
+#[derive(Clone, Debug)]
+pub enum Judge {
+    /// One that needs no training.
+    Untrained(Kind),
+    /// One that was trained for this edge.
+    Trained { name: String, file: Arc<RouterFile> },
+}
+
+impl Judge {
+    /// As named; otherwise the general router where it was made for this edge, else `top1`.
+    pub fn choose(given: Option<&RouterArg>, edge: &LoadOptions) -> anyhow::Result<Self> {
+        match given {
+            Some(RouterArg::Kind(kind)) => Ok(Self::Untrained(*kind)),
+            Some(RouterArg::File(path)) => Self::read(path, edge),
+            None => {
+                let Some(file) = preset::general_router()? else {
+                    return Ok(Self::Untrained(Kind::Top1));
+                };
+                edge.check()?;
+                let metadata = file.metadata();
+                if metadata.model == edge.fingerprint()? {
+                    return Ok(Self::Trained { name: "general".into(), file: Arc::new(file) });
+                }
+                say(&format!(
+                    "note: the general router was trained for {}, not for {}: top1 judges; train \
+                     one with `tandem router collect` and `train`",
+                    metadata.model_name,
+                    edge.name()
+                ));
+                Ok(Self::Untrained(Kind::Top1))
+            }
+        }
+    }
+
+    /// A trained router, if it fits.
+    pub fn read(path: &PathBuf, edge: &LoadOptions) -> anyhow::Result<Self> {
+        let file = RouterFile::read(path)?;
+        edge.check()?;
+        let hidden = file.metadata().hidden;
+        file.check_model(&edge.fingerprint()?, &edge.name(), hidden)?;
+        let stem = path.file_stem().context("a router file without a name")?;
+        Ok(Self::Trained { name: stem.to_string_lossy().into_owned(), file: Arc::new(file) })
+    }
+
+    /// The router itself; the seed matters to `random` only.
+    pub fn build(&self, seed: u64) -> Box<dyn Router> {
+        match self {
+            Self::Untrained(kind) => kind.build(seed),
+            Self::Trained { file, .. } => Box::new(Mlp::new(file)),
+        }
+    }
+
+    /// The bar: as given, or a budget this router can keep to, or a threshold.
+    pub fn bar(&self, threshold: Option<Threshold>, budget: Option<Share>) -> Bar {
+        match (threshold, budget, self.table()) {
+            (Some(threshold), ..) => threshold.into(),
+            (None, Some(Share(share)), table) => Bar::budget(Budget::new(share, table)),
+            (None, None, table) if !table.is_empty() => {
+                Bar::budget(Budget::new(DEFAULT_BUDGET.0, table))
+            }
+            (None, None, _) => default_threshold().into(),
+        }
+    }
+
+    /// From shares to thresholds, as calibrated.
+    fn table(&self) -> Vec<(f32, f32)> {
+        match self {
+            Self::Untrained(_) => vec![],
+            Self::Trained { file, .. } => pairs(&file.metadata().calibration),
+        }
+    }
+}
+
+/// A calibration as a budget takes it.
+pub fn pairs(calibration: &Calibration) -> Vec<(f32, f32)> {
+    calibration.points().iter().map(|p| (p.share, p.threshold)).collect()
+}
+
+impl fmt::Display for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untrained(kind) => kind.fmt(f),
+            Self::Trained { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn names_and_files() {
+        assert!(matches!("top1".parse().unwrap(), RouterArg::Kind(Kind::Top1)));
+        assert!(matches!("random:0.1".parse().unwrap(), RouterArg::Kind(Kind::Random(_))));
+        assert!(matches!("r.safetensors".parse().unwrap(), RouterArg::File(_)));
+        assert!(matches!("./router".parse().unwrap(), RouterArg::File(_)));
+        assert!("oracle".parse::<RouterArg>().is_err());
+        assert!("random:1.5".parse::<RouterArg>().is_err());
+    }
+
+    #[test]
+    fn shares_with_and_without_a_sign() {
+        for (text, share) in [("7%", 0.07), ("0.07", 0.07), (" 12.5 % ", 0.125), ("0", 0.0)] {
+            assert!((text.parse::<Share>().unwrap().0 - share).abs() < 1e-6, "{text}");
+        }
+        for bad in ["", "%", "7", "-1%", "101%", "nan", "much"] {
+            assert!(bad.parse::<Share>().is_err(), "{bad}");
+        }
+        assert_eq!(Share(0.07).to_string(), "7%");
+    }
+}
