@@ -82,12 +82,21 @@ def adapt(model, layers, rank):
     return adapted
 
 
+def end_of_turn(tokenizer):
+    """The token the chat template puts behind an answer; the tokenizer's own end may be another."""
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    ids = tokenizer.apply_chat_template(turns, tokenize=True, return_dict=False)
+    answer = tokenizer.encode("b", add_special_tokens=False)[-1]
+    return ids[len(ids) - ids[::-1].index(answer)]
+
+
 def encoded(tokenizer, rows, explain_first):
-    examples = []
+    examples, end = [], end_of_turn(tokenizer)
+    print(f"answers end with {tokenizer.convert_ids_to_tokens(end)}", flush=True)
     for row in rows:
         prompt = prompt_ids(tokenizer, row)
         answer = tokenizer.encode(worked.answer(row, explain_first), add_special_tokens=False)
-        examples.append((prompt, answer + [tokenizer.eos_token_id]))
+        examples.append((prompt, answer + [end]))
     return examples
 
 
@@ -164,6 +173,7 @@ def answers(model, tokenizer, prompts, device, size=200, most=110):
         out = model.generate(
             input_ids=ids, attention_mask=mask, max_new_tokens=most, do_sample=False,
             temperature=None, top_p=None, top_k=None, repetition_penalty=1.0, pad_token_id=pad,
+            eos_token_id=end_of_turn(tokenizer),
         )
         texts += tokenizer.batch_decode(out[:, width:], skip_special_tokens=True)
     return texts

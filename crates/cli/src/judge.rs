@@ -131,7 +131,7 @@ impl Judge {
     }
 
     /// From shares to thresholds, as calibrated.
-    fn table(&self) -> Vec<(f32, f32)> {
+    pub fn table(&self) -> Vec<(f32, f32)> {
         match self {
             Self::Untrained(_) => vec![],
             Self::Trained { file, .. } => pairs(&file.metadata().calibration),

@@ -11,10 +11,12 @@ mod answer;
 mod args;
 mod commands;
 mod config;
+mod crew;
 mod generation;
 mod judge;
 mod pair;
 mod preset;
+mod progress;
 mod report;
 mod show;
 
@@ -47,6 +49,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
+        Command::Router(args) => block_on(commands::router::router(args)),
+        Command::Eval(args) => block_on(commands::eval::eval(args)),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
     }

@@ -164,7 +164,7 @@ fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
 }
 
 /// What an edge tells a cloud of itself.
-fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
+pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
     let vocabulary = edge.vocabulary().clone();
     let prompt = vocabulary.prompt(messages)?;
     // A template may refuse the probe; then it is no cloud's.

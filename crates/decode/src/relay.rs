@@ -92,6 +92,11 @@ impl<C: Cloud> Relay<C> {
         &self.transcript
     }
 
+    /// The same, when nothing more is to come.
+    pub fn into_transcript(self) -> Transcript {
+        self.transcript
+    }
+
     /// The caller's word that this is the end; what was held back can be shown now.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)

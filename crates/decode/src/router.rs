@@ -11,6 +11,12 @@ pub trait Router: Send + Sync {
     fn score(&self, step: &Step) -> Score;
 }
 
+impl<R: Router + ?Sized> Router for &R {
+    fn score(&self, step: &Step) -> Score {
+        (**self).score(step)
+    }
+}
+
 impl<R: Router + ?Sized> Router for Box<R> {
     fn score(&self, step: &Step) -> Score {
         (**self).score(step)

@@ -1,9 +1,14 @@
-//! Tasks: questions from files, how they are put to a model, and whether an answer is right.
+//! Tasks: questions from files, how they are put to a model, and whether an answer is right; and
+//! what many answers say of a way to decode.
 //!
-//! [`example`] reads files and makes prompts; [`conclusion`] finds what an answer says.
+//! - [`example`] reads files and makes prompts; [`conclusion`] finds what an answer says
+//! - [`results`]: answers as they come in; [`figures`]: what they say together
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod conclusion;
 pub mod example;
+pub mod figures;
+pub mod results;
 
 pub use example::{Example, ReadError, Task, Worked};
+pub use results::{Outcome, Results};

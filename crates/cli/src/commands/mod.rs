@@ -5,6 +5,8 @@ pub mod chat;
 pub mod cloud;
 pub mod completions;
 pub mod doctor;
+pub mod eval;
 pub mod pull;
+pub mod router;
 pub mod run;
 pub mod version;

@@ -1,0 +1,99 @@
+//! `tandem router inspect`: what a router file is, and what it thinks of a text.
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::Mutex,
+};
+
+use decode::{Message, Router, Score, Step};
+use router::RouterFile;
+
+use crate::{
+    args::InspectArgs,
+    crew::{Crew, Way},
+    judge::{Judge, Share},
+};
+
+pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
+    let file = RouterFile::read(&args.router)?;
+    let metadata = file.metadata();
+    let mut out = std::io::stdout();
+    if args.json && args.prompt.is_none() {
+        writeln!(out, "{}", serde_json::to_string_pretty(metadata)?)?;
+        return Ok(());
+    }
+    if !args.json {
+        let report = metadata.report;
+        writeln!(out, "{}", args.router.display())?;
+        writeln!(out, "  for          {} ({})", metadata.model_name, metadata.model)?;
+        writeln!(out, "  objective    {}, inputs {}", metadata.objective, metadata.inputs)?;
+        writeln!(out, "  layers       {0} → {1} → {0} → 1", metadata.hidden, 2 * metadata.hidden)?;
+        writeln!(
+            out,
+            "  trained on   {} samples of {} examples (data {})",
+            report.samples, report.examples, metadata.data
+        )?;
+        writeln!(
+            out,
+            "  held out     {} samples: loss {:.4}, AUC {:.4}, average precision {:.4}, \
+             calibration error {:.4}",
+            report.held_out, report.loss, report.auc, report.average_precision, report.ece
+        )?;
+        let points = metadata.calibration.points();
+        let points: Vec<_> =
+            points.iter().map(|p| format!("{} {:.3}", Share(p.share), p.threshold)).collect();
+        writeln!(out, "  thresholds   {}", points.join(", "))?;
+    }
+    let Some(prompt) = &args.prompt else { return Ok(()) };
+    if let Some(preset) = args.preset {
+        preset.apply(Some(&mut args.edge), None, None)?;
+    }
+    let crew = Crew::new(&args.edge, None, &args.machine, 1).await?;
+    let judge = Judge::read(&args.router, crew.edge_options())?;
+    let noted = Noting { router: judge.build(0), scores: Mutex::default() };
+    let messages = [Message::system(&args.system), Message::user(prompt.clone())];
+    let mut worker = crew.worker().await?;
+    let text = worker.decode(&messages, vec![], Way::Small(&noted), args.max_tokens).await?;
+    let scores = noted.scores.into_inner().unwrap_or_default();
+    let told: Vec<_> = text.shown().iter().map(|t| t.text.as_str()).zip(scores).collect();
+    if args.json {
+        let tokens: Vec<_> = told
+            .iter()
+            .map(|(text, score)| serde_json::json!({ "text": text, "score": score }))
+            .collect();
+        writeln!(out, "{}", serde_json::json!({ "router": metadata, "tokens": tokens }))?;
+    } else if out.is_terminal() {
+        for (text, score) in told {
+            // From red, doubted, to the terminal's own colour, trusted.
+            let colour = match score {
+                s if s < 0.3 => "\x1b[31m",
+                s if s < 0.6 => "\x1b[33m",
+                _ => "",
+            };
+            let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+            write!(out, "{colour}{clean}\x1b[0m")?;
+        }
+        writeln!(out)?;
+    } else {
+        for (text, score) in told {
+            writeln!(out, "{score:.4}  {text:?}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A router that decides nothing and notes its scores.
+struct Noting {
+    router: Box<dyn Router>,
+    scores: Mutex<Vec<f32>>,
+}
+
+impl Router for Noting {
+    fn score(&self, step: &Step) -> Score {
+        let score = self.router.score(step);
+        if let Ok(mut scores) = self.scores.lock() {
+            scores.push(score.value());
+        }
+        score
+    }
+}

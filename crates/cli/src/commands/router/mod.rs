@@ -1,0 +1,23 @@
+//! `tandem router`: from worked examples to a router file.
+
+mod calibrate;
+mod collect;
+mod inspect;
+mod joint;
+mod train;
+
+use std::process::ExitCode;
+
+use crate::args::{RouterArgs, RouterCommand};
+
+pub use calibrate::{PROMPTS, Watch};
+
+pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        RouterCommand::Collect(args) => collect::collect(args).await?,
+        RouterCommand::Train(args) => train::train(&args)?,
+        RouterCommand::Calibrate(args) => calibrate::calibrate(args).await?,
+        RouterCommand::Inspect(args) => inspect::inspect(args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,100 @@
+//! `tandem router train`: from collected samples to a router file.
+
+use std::{fs, io::Write};
+
+use anyhow::Context;
+use decode::Exchange;
+use router::{About, Collection, Options, Sample, plot, train::Epoch};
+
+use crate::{args::TrainArgs, config::UsageError, show::say};
+
+pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
+    let (samples, about) = gather(args)?;
+    let options = Options {
+        objective: args.objective,
+        inputs: args.inputs,
+        seed: args.seed,
+        epochs: args.epochs,
+        learning_rate: args.learning_rate,
+        balance: !args.no_class_weights,
+        ..Options::default()
+    };
+    let mut tell = |epoch: Epoch| {
+        say(&format!(
+            "epoch {:2}: loss {:.4}, held out {:.4}{}",
+            epoch.number,
+            epoch.training_loss,
+            epoch.tuning_loss,
+            if epoch.best { " *" } else { "" }
+        ));
+    };
+    let trained = router::train(&samples, about, &options, &mut tell)?;
+    trained.file.write(&args.output)?;
+    let curves = args.output.with_extension("svg");
+    fs::write(&curves, plot::svg(&trained.curves)?)
+        .with_context(|| format!("no curves at {}", curves.display()))?;
+
+    let mut out = std::io::stdout().lock();
+    let report = trained.file.metadata().report;
+    if args.json {
+        let shares: Vec<_> = trained.shares.iter().map(|p| (p.threshold, p.share)).collect();
+        let json = serde_json::json!({ "report": report, "shares": shares });
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} on {} of {} samples ({} examples), judged on {} others",
+        args.objective, report.samples, samples.len(), report.examples, report.held_out
+    )?;
+    writeln!(
+        out,
+        "  loss {:.4}, AUC {:.4}, average precision {:.4}, calibration error {:.4}",
+        report.loss, report.auc, report.average_precision, report.ece
+    )?;
+    let shares: Vec<_> = trained
+        .shares
+        .iter()
+        .map(|p| format!("τ {:.1}: {:.1} %", p.threshold, p.share * 100.0))
+        .collect();
+    writeln!(out, "  positions asked at: {}", shares.join(", "))?;
+    writeln!(out, "{} and {} written", args.output.display(), curves.display())?;
+    Ok(())
+}
+
+/// All collections together; they must be of one model.
+fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
+    let (mut samples, mut digests) = (vec![], vec![]);
+    let mut first: Option<Collection> = None;
+    let mut offset = 0;
+    for folder in &args.collections {
+        let collection = Collection::read(folder)?;
+        let other = first.as_ref().filter(|f| f.about().model != collection.about().model);
+        if let Some(other) = other {
+            return Err(UsageError(format!(
+                "the collections are of different models: {} and {}",
+                other.about().model_name,
+                collection.about().model_name
+            ))
+            .into());
+        }
+        let read = collection.samples()?;
+        // Examples of different collections are different examples.
+        samples.extend(read.into_iter().map(|s| Sample { example: s.example + offset, ..s }));
+        offset += u32::try_from(collection.about().count)?;
+        digests.push(collection.digest()?);
+        first.get_or_insert(collection);
+    }
+    let collection = first.context("no collection was given")?;
+    let about = collection.about();
+    Ok((
+        samples,
+        About {
+            hidden: about.hidden,
+            model: about.model.clone(),
+            model_name: about.model_name.clone(),
+            data: digests.join("+"),
+            ids: about.exchange == Exchange::Ids,
+        },
+    ))
+}
