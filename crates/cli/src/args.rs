@@ -150,11 +150,7 @@ impl GenerateArgs {
     /// As given, with what the preset adds.
     pub fn with_preset(mut self) -> anyhow::Result<Self> {
         if let Some(preset) = self.preset {
-            preset.apply(
-                Some(&mut self.edge),
-                Some(&mut self.cloud),
-                Some(&mut self.router),
-            )?;
+            preset.apply(Some(&mut self.edge), Some(&mut self.cloud), Some(&mut self.router))?;
         }
         Ok(self)
     }
@@ -359,6 +355,14 @@ pub struct PullArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct DoctorArgs {
+    /// Adapters and router of a preset
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<Preset>,
+
+    /// Whether this router fits: a file or a name
+    #[arg(long, value_name = "NAME|FILE")]
+    pub router: Option<RouterArg>,
+
     #[command(flatten)]
     pub edge: EdgeArgs,
 
@@ -495,6 +499,15 @@ pub struct CollectArgs {
     /// Roll out at most this many of the places that neither model got right
     #[arg(long, value_name = "N", default_value = "2000")]
     pub rollouts: usize,
+
+    /// Also roll out the places that only the cloud got right, before the others: an edge's token
+    /// that does no harm is trusted
+    #[arg(long)]
+    pub roll_out_asks: bool,
+
+    /// Read no further examples: roll out what was read so far
+    #[arg(long)]
+    pub rollouts_only: bool,
 
     /// A second round with the router of the first: roll-outs by the joint decode, and states from
     /// joint decodes

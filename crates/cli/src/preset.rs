@@ -100,11 +100,7 @@ impl Preset {
         let unpacked = [write(&edge), write(&cloud), write(&router)];
         let failed = || format!("the preset cannot be unpacked into {}", folder.display());
         let [edge, cloud, router] = unpacked;
-        Ok([
-            edge.with_context(failed)?,
-            cloud.with_context(failed)?,
-            router.with_context(failed)?,
-        ])
+        Ok([edge.with_context(failed)?, cloud.with_context(failed)?, router.with_context(failed)?])
     }
 }
 

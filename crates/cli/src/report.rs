@@ -57,10 +57,11 @@ impl<'a> Report<'a> {
             },
             router: joint.then(|| generate.judge.to_string()),
             threshold: joint.then(|| generate.bar.threshold().value()),
-            budget: generate.bar.standing().filter(|_| joint).map(|budget| Spending {
-                share: budget.share(),
-                realised: budget.realised(),
-            }),
+            budget: generate
+                .bar
+                .standing()
+                .filter(|_| joint)
+                .map(|budget| Spending { share: budget.share(), realised: budget.realised() }),
             seed: generate.sampling.seed,
             exchange: generation.exchange(),
             degraded: degraded(generation),

@@ -36,7 +36,8 @@ struct Outcome {
 async fn joint<C: Cloud>(edge: FakeModel, cloud: C, tau: f32) -> Outcome {
     let prompt = prompt(&edge.vocabulary, &[Message::user("Hello")]);
     let threshold = Threshold::new(tau).unwrap();
-    let routing = Routing { router: Top1, bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
+    let routing =
+        Routing { router: Top1, bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
     let limits = Limits { max_tokens: 40, stops: vec![] };
     let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(FakeEdge::new(edge, 1000), Some(routing), plan).unwrap();

@@ -15,8 +15,8 @@ use thiserror::Error;
 
 use crate::{
     Answer, Answered, Ask, Bar, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
-    OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript,
-    Vocabulary, Want, boundary,
+    OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript, Vocabulary,
+    Want, boundary,
     trace::{FinishReason, Source, Span, Times, Usage},
     transcript::Written,
 };

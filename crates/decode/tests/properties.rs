@@ -280,7 +280,12 @@ fn a_context_that_fills_up_ends_with_length() {
         .find(|case| case.small().tokens.len() > 40)
         .unwrap();
     let mut edge = FakeEdge::new(FakeModel::new(case.edge, PIECES), 30);
-    let plan = Plan { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
+    let plan = Plan {
+        prompt: case.prompt(),
+        written: vec![],
+        sampling: case.sampling,
+        limits: case.limits(),
+    };
     let mut session = Session::<_, Margin, FakeCloud>::new(&mut edge, None, plan).unwrap();
     block_on(async { while session.next().await.unwrap().is_some() {} });
     assert_eq!(session.transcript().finish_reason(), Some(FinishReason::Length));

@@ -162,6 +162,31 @@ async fn an_abandoned_read_leaves_a_sequence_that_still_knows_what_it_holds() {
 }
 
 #[tokio::test]
+async fn steps_in_one_read_are_those_of_reading_one_by_one() {
+    let model =
+        load(LoadOptions { chunk: 16, sequences: 2, cells: 2048, ..options() }).await.unwrap();
+    let text = prompt(&model, "What is the capital of France?");
+    let (mut forced, mut stepped) = (model.open().await.unwrap(), model.open().await.unwrap());
+    let (first, rest) = text.split_at(4);
+    forced.read(first, false).await.unwrap();
+    stepped.read(first, false).await.unwrap();
+    let all = forced.steps(rest).await.unwrap();
+    assert_eq!(all.len(), rest.len());
+    for (step, token) in all.iter().zip(rest) {
+        let one = stepped.step(std::slice::from_ref(token)).await.unwrap();
+        assert_eq!((step.position, step.hidden.len()), (one.position, one.hidden.len()));
+        let apart = |a: &[f32], b: &[f32]| {
+            let squares = |x: &[f32]| x.iter().map(|v| v * v).sum::<f32>();
+            let difference: Vec<f32> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+            (squares(&difference) / squares(b)).sqrt()
+        };
+        // Batches round differently; the view is the same.
+        assert!(apart(&step.hidden, &one.hidden) < 0.1, "{}", apart(&step.hidden, &one.hidden));
+    }
+    assert_eq!(forced.tokens(), stepped.tokens());
+}
+
+#[tokio::test]
 async fn scores_are_those_of_reading_one_by_one() {
     let model = load(options()).await.unwrap();
     let mut sequence = model.open().await.unwrap();

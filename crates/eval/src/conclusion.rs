@@ -100,7 +100,14 @@ mod tests {
 
     #[test]
     fn what_says_nothing_is_nothing() {
-        for text in ["", "(a)", "the answer is", "the answer is blue", "the answer is (z)", "é the answer is"] {
+        for text in [
+            "",
+            "(a)",
+            "the answer is",
+            "the answer is blue",
+            "the answer is (z)",
+            "é the answer is",
+        ] {
             assert_eq!(choice(text, &labels()), None, "{text}");
         }
         // A word that begins with a label is no label.

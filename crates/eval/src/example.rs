@@ -15,7 +15,8 @@ use crate::conclusion;
 const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
     Therefore, the answer is answer (label).";
 const CHOICE_CONCLUSION: &str = "Therefore, the answer is";
-const MATHS_FORMAT: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
+const MATHS_FORMAT: &str =
+    "Please reason step by step, and put your final answer within \\boxed{}.";
 
 /// Why a file of examples could not be read.
 #[derive(Debug, Error)]
@@ -198,7 +199,9 @@ fn work_out(cot: &str, choice: &str, label: &str, style: Worked) -> String {
         Worked::AnswerFirst => {
             let reasons = cot.rsplit_once(CHOICE_CONCLUSION).map_or(cot, |(reasons, _)| reasons);
             let (reasons, label) = (reasons.trim(), label.to_lowercase());
-            format!("The best choice is {choice}. {reasons} {CHOICE_CONCLUSION} {choice} ({label}).")
+            format!(
+                "The best choice is {choice}. {reasons} {CHOICE_CONCLUSION} {choice} ({label})."
+            )
         }
     }
 }
@@ -233,7 +236,8 @@ mod tests {
     #[test]
     fn the_answer_may_come_first() {
         let worked = parse(MINES, Worked::AnswerFirst).unwrap().worked.unwrap();
-        let whole = "The best choice is mountain. Mines are dug. Therefore, the answer is mountain (b).";
+        let whole =
+            "The best choice is mountain. Mines are dug. Therefore, the answer is mountain (b).";
         assert_eq!(worked, whole);
     }
 

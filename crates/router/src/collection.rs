@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `collection.json` | what is collected: models, data, seed. Another run must agree with it |
 //! | `shard-00007.safetensors` | the samples of some examples; written whole or not at all |
-//! | `shard-00007.open.jsonl` | of them, the positions that only a roll-out can label |
+//! | `shard-00007.open.jsonl` | of them, the positions that may be rolled out |
 //! | `rollouts-1.jsonl`, `rollouts-2.jsonl` | how roll-outs ended, a line each, by round |
 //! | `joint-00007.safetensors` | samples from joint decodes, of the second round |
 
@@ -53,15 +53,19 @@ impl About {
     pub const FORMAT: u32 = 1;
 }
 
-/// A position that only a roll-out can label.
+/// A position where the edge did not choose what the reference has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// Which example.
     pub example: u32,
     /// How many tokens of its answer stand before it.
     pub position: u32,
-    /// The token to go on with.
-    pub proposed: Token,
+    /// The token to go on with; `None` for whatever the edge proposes there.
+    pub proposed: Option<Token>,
+    /// Whether the cloud chose what the reference has: then there is a label already, though the
+    /// edge's token may do no harm.
+    #[serde(default)]
+    pub ask: bool,
 }
 
 /// How a roll-out ended.
@@ -205,7 +209,8 @@ impl Collection {
             let path = self.open_path(shard);
             let mut lines = vec![];
             for place in open {
-                let line = serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
+                let line =
+                    serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
                 lines.extend(line);
                 lines.push(b'\n');
             }
@@ -215,15 +220,18 @@ impl Collection {
         Ok(write_shard(&self.path(kind, shard), self.about.hidden, samples)?)
     }
 
-    /// The positions to roll out: all that are open, or as many as wanted, drawn by the seed.
-    pub fn drawn(&self, most: usize) -> Result<Vec<Open>, CollectionError> {
+    /// The positions to roll out: all that neither model got right, or as many as wanted, drawn by
+    /// the seed. With `asks`, those that the cloud got right come first.
+    pub fn drawn(&self, most: usize, asks: bool) -> Result<Vec<Open>, CollectionError> {
         let mut open: Vec<Open> = vec![];
         for shard in (0..self.shards()).filter(|&s| self.has(Kind::Forced, s)) {
             open.extend(read_lines::<Open>(&self.open_path(shard))?);
         }
+        open.retain(|o| asks || !o.ask);
         let lot = |o: &Open| {
             let place = u64::from(o.example) << 32 | u64::from(o.position);
-            (sampling::hash(self.about.seed, usize::try_from(place).unwrap_or(0)), place)
+            let lot = sampling::hash(self.about.seed, usize::try_from(place).unwrap_or(0));
+            (!o.ask, lot, place)
         };
         open.sort_by_key(lot);
         open.truncate(most);
@@ -242,8 +250,7 @@ impl Collection {
         let path = self.rollouts_path(round);
         let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
         let failed = |source| io_error(&path, source);
-        let mut file =
-            OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
         file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
     }
 
@@ -255,18 +262,25 @@ impl Collection {
                 rolled.insert((r.example, r.position), r.right);
             }
         }
+        let mut samples = self.read_samples()?;
+        let disagree = |s: &&mut Sample| matches!(s.found, Found::Neither | Found::Cloud);
+        for sample in samples.iter_mut().filter(disagree) {
+            if let Some(right) = rolled.get(&(sample.example, sample.position)) {
+                sample.label = if *right { Label::Trust } else { Label::Ask };
+                sample.found = Found::RollOut;
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Everything as it was read, without any roll-out.
+    pub fn read_samples(&self) -> Result<Vec<Sample>, CollectionError> {
         let mut samples = vec![];
         for shard in 0..self.shards() {
             for kind in [Kind::Forced, Kind::Joint] {
                 if self.has(kind, shard) {
                     samples.extend(read_shard(&self.path(kind, shard))?);
                 }
-            }
-        }
-        for sample in samples.iter_mut().filter(|s| s.found == Found::Neither) {
-            if let Some(right) = rolled.get(&(sample.example, sample.position)) {
-                sample.label = if *right { Label::Trust } else { Label::Ask };
-                sample.found = Found::RollOut;
             }
         }
         Ok(samples)
@@ -406,7 +420,7 @@ mod tests {
     }
 
     fn open(example: u32, position: u32) -> Open {
-        Open { example, position, proposed: Token(9) }
+        Open { example, position, proposed: Some(Token(9)), ask: false }
     }
 
     #[test]
@@ -416,7 +430,7 @@ mod tests {
         let samples = [sample(0, 1, Found::Neither), sample(1, 4, Found::Neither)];
         let places = [open(0, 1), open(1, 4)];
         collection.write(Kind::Forced, 0, &samples, &places).unwrap();
-        assert_eq!(collection.drawn(10).unwrap(), places);
+        assert_eq!(collection.drawn(10, false).unwrap(), places);
         let note = |round, example, position, right| {
             collection.note(round, RollOut { example, position, right }).unwrap();
         };
@@ -443,7 +457,7 @@ mod tests {
                     collection.examples(shard).map(|e| open(e as u32, 3)).collect();
                 collection.write(Kind::Forced, shard, &[], &places).unwrap();
             }
-            collection.drawn(10).unwrap()
+            collection.drawn(10, false).unwrap()
         };
         assert_eq!(drawn(1).len(), 10);
         assert_eq!(drawn(1), drawn(1));

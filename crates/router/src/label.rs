@@ -171,7 +171,12 @@ mod tests {
 
     /// An edge that would have written these words, each of them one token, in place of the
     /// reference's.
-    fn labels(reference: &[&str], proposals: &[&str], cloud: &[&str], by: Exchange) -> Vec<Labelled> {
+    fn labels(
+        reference: &[&str],
+        proposals: &[&str],
+        cloud: &[&str],
+        by: Exchange,
+    ) -> Vec<Labelled> {
         let vocabulary = FakeVocabulary::new(&[reference, proposals, cloud].concat());
         let token = |piece: &&str| *vocabulary.encode(piece).first().unwrap_or(&Token(0));
         let step = |proposal: &&str| {
@@ -242,8 +247,7 @@ mod tests {
     #[test]
     fn a_word_the_edge_would_not_end_is_no_place_to_ask() {
         // The edge would go on with the word where the reference begins another.
-        let labelled =
-            labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
+        let labelled = labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
         assert_eq!(found(&labelled), [(0, Label::Trust, Found::Edge)]);
     }
 

@@ -103,7 +103,8 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
         on_error: OnCloudError::Keep,
     };
     let limits = Limits { max_tokens, stops: vec![] };
-    let plan = Plan { prompt: prompt.clone(), written: vec![], sampling: Sampling::default(), limits };
+    let plan =
+        Plan { prompt: prompt.clone(), written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     let mut streamed = String::new();
     let mut spans = vec![];

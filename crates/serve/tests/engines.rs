@@ -244,7 +244,8 @@ async fn where_vocabularies_differ_words_travel_as_text() {
         let cloud = Remote::new(settings, opening).unwrap();
         let mut sequence = model.open().await.unwrap();
         let (router, threshold) = (Kind::Always.build(0), Threshold::new(1.0).unwrap());
-        let routing = Routing { router, bar: threshold.into(), cloud, on_error: OnCloudError::Fail };
+        let routing =
+            Routing { router, bar: threshold.into(), cloud, on_error: OnCloudError::Fail };
         let plan = Plan {
             prompt: model.vocabulary().prompt(&messages).unwrap(),
             written: vec![],
@@ -313,7 +314,8 @@ async fn two_hundred_asks_survive_ten_deaths() {
         };
         let cloud = Remote::new(with_key(&url, "sesame"), opening).unwrap();
         let (router, threshold) = (Kind::Always.build(0), Threshold::new(1.0).unwrap());
-        let routing = Routing { router, bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
+        let routing =
+            Routing { router, bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
         let mut sequence = model.open().await.unwrap();
         let plan = Plan {
             prompt: model.vocabulary().prompt(&messages).unwrap(),

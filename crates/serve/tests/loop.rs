@@ -193,8 +193,12 @@ async fn a_cloud_that_dies_is_survived() {
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
     let cloud = remote(&address, Some(&model), QUESTION);
     let threshold = Threshold::new(0.6).unwrap();
-    let routing =
-        Routing { router: Kind::Top1.build(0), bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
+    let routing = Routing {
+        router: Kind::Top1.build(0),
+        bar: threshold.into(),
+        cloud,
+        on_error: OnCloudError::Keep,
+    };
     let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     while !session.transcript().shown().iter().any(|t| t.source == Source::Cloud) {
@@ -275,7 +279,8 @@ async fn a_second_turn_reads_only_what_is_new() {
         let prompt = model.vocabulary().prompt(&messages).unwrap();
         let before = decode::common_prefix(sequence.tokens(), &prompt);
         reads.push(prompt.len() - before);
-        let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
+        let plan =
+            Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
         let mut session =
             Session::<_, Box<dyn decode::Router>, Remote>::new(&mut sequence, None, plan).unwrap();
         while session.next().await.unwrap().is_some() {}

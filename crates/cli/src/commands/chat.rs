@@ -173,9 +173,15 @@ mod tests {
         assert_eq!(Line::parse("/threshold 0.5"), Line::Threshold(Threshold::new(0.5).unwrap()));
         assert_eq!(Line::parse("/reset"), Line::Reset);
         assert_eq!(Line::parse("/quit"), Line::Quit);
-        for wrong in
-            ["/mode", "/mode tiny", "/threshold 2", "/threshold", "/budget much", "/frobnicate", "/reset now"]
-        {
+        for wrong in [
+            "/mode",
+            "/mode tiny",
+            "/threshold 2",
+            "/threshold",
+            "/budget much",
+            "/frobnicate",
+            "/reset now",
+        ] {
             assert!(matches!(Line::parse(wrong), Line::Wrong(_)), "{wrong}");
         }
     }

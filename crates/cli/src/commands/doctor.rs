@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{
     args::{DoctorArgs, Mode, OnCloudError},
     commands::bench::percentile,
-    config::{self, Generate},
+    config::{self, Generate, Store},
     judge::Judge,
     pair::Pair,
 };
@@ -70,6 +70,9 @@ pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     // A doctor does not wait for the patient to get well.
     args.cloud.place.on_cloud_error = OnCloudError::Fail;
+    if let Some(preset) = args.preset {
+        preset.apply(Some(&mut args.edge), Some(&mut args.cloud), Some(&mut args.router))?;
+    }
     let mut pair = Pair::new(&args.edge, &args.cloud, &args.machine)?;
     examine(&mut findings, &mut pair, &args).await;
     pair.close().await;
@@ -96,6 +99,18 @@ pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Who would judge.
+fn router(args: &DoctorArgs) -> anyhow::Result<String> {
+    let edge = config::edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
+    Ok(match Judge::choose(args.router.as_ref(), &edge)? {
+        Judge::Untrained(kind) => format!("{kind}: needs no training, fits any model"),
+        Judge::Trained { name, file } => {
+            let metadata = file.metadata();
+            format!("{name}: {}, trained for {}", metadata.objective, metadata.model_name)
+        }
+    })
+}
+
 async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
     if let Err(error) = pair.prepare(Mode::Small).await {
         let advice = "run `tandem pull`, or name a GGUF file with --edge-model";
@@ -112,7 +127,13 @@ async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
                 model.trained_context()
             ),
         );
-        findings.ok("router", "top1, margin, entropy, random: need no training, fit any model");
+        match router(args) {
+            Ok(found) => findings.ok("router", found),
+            Err(error) => {
+                let advice = "train one for this model (docs/routers.md), or use --router top1";
+                findings.add("router", Level::Fail, format!("{error:#}"), advice);
+            }
+        }
     }
     if args.cloud.place.offline {
         let advice = "leave out --offline to use a cloud";

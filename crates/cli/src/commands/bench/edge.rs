@@ -135,7 +135,8 @@ async fn whole_loop(
     };
     // One more: the first token comes with the prompt.
     let limits = Limits { max_tokens: tokens + 1, stops: vec![] };
-    let plan = Plan { prompt: prompt.to_vec(), written: vec![], sampling: Sampling::default(), limits };
+    let plan =
+        Plan { prompt: prompt.to_vec(), written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(sequence, Some(routing), plan)?;
     while session.next().await?.is_some() {}
     let stats = session.transcript().stats();

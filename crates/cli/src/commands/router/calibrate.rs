@@ -25,8 +25,7 @@ use crate::{
 pub const PROMPTS: usize = 60;
 
 /// The shares a table has.
-const SHARES: [f32; 12] =
-    [0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
+const SHARES: [f32; 12] = [0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 
 /// What routers think of every position of texts the edge wrote alone.
 pub struct Watch<'a> {
@@ -53,9 +52,7 @@ impl<'a> Watch<'a> {
     ) -> anyhow::Result<Transcript> {
         let way = Way::Small(&*self);
         let transcript = worker.decode(messages, vec![], way, max_tokens).await?;
-        let scores = std::mem::take(
-            self.scores.get_mut().unwrap_or_else(PoisonError::into_inner),
-        );
+        let scores = std::mem::take(self.scores.get_mut().unwrap_or_else(PoisonError::into_inner));
         let vocabulary = worker.edge.vocabulary();
         let (mut text, mut begins) = (vec![], vec![]);
         for (i, &token) in transcript.tokens().iter().enumerate() {

@@ -67,8 +67,10 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
         preset.apply(Some(&mut args.edge), Some(&mut args.cloud), None)?;
     }
     let job = Arc::new(prepare(&args).await?);
-    read_all(&job, args.parallel).await?;
-    roll_out_all(&job, args.parallel, args.rollouts).await?;
+    if !args.rollouts_only {
+        read_all(&job, args.parallel).await?;
+    }
+    roll_out_all(&job, &args).await?;
     if job.second.is_some() {
         joint::decode_all(&job, args.parallel).await?;
     }
@@ -139,9 +141,10 @@ async fn read_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
             for example in job.collection.examples(shard) {
                 for labelled in read(&job, &mut worker, example).await? {
                     let (sample, proposed) = (labelled.sample, labelled.proposed);
-                    if sample.found == router::Found::Neither {
+                    if sample.found != router::Found::Edge {
                         let (example, position) = (sample.example, sample.position);
-                        open.push(Open { example, position, proposed });
+                        let ask = sample.found == router::Found::Cloud;
+                        open.push(Open { example, position, proposed: Some(proposed), ask });
                     }
                     samples.push(sample);
                 }
@@ -207,10 +210,10 @@ fn judgement(judged: Judged) -> Judgement {
 }
 
 /// Rolls out the drawn places that were not rolled out before, all of an example by one worker.
-async fn roll_out_all(job: &Arc<Job>, parallel: usize, most: usize) -> anyhow::Result<()> {
+async fn roll_out_all(job: &Arc<Job>, args: &CollectArgs) -> anyhow::Result<()> {
     let round = if job.second.is_some() { Round::Two } else { Round::One };
     let done: HashSet<_> = job.collection.rolled_out(round)?.iter().map(place).collect();
-    let drawn = job.collection.drawn(most)?;
+    let drawn = job.collection.drawn(args.rollouts, args.roll_out_asks)?;
     let left: Vec<Open> = drawn
         .into_iter()
         .filter(|open| !done.contains(&(open.example, open.position)))
@@ -220,14 +223,14 @@ async fn roll_out_all(job: &Arc<Job>, parallel: usize, most: usize) -> anyhow::R
     let progress = Arc::new(Progress::new("rolling out", left.len()));
     let groups: Vec<Vec<Open>> =
         left.chunk_by(|a, b| a.example == b.example).map(<[Open]>::to_vec).collect();
-    run(job, parallel, groups, move |job, mut worker, group| {
+    run(job, args.parallel, groups, move |job, mut worker, group| {
         let progress = progress.clone();
         async move {
             for open in group {
                 let example = open.example as usize;
                 let mut written = job.worked(example);
                 written.truncate(open.position as usize);
-                written.push(open.proposed);
+                written.extend(open.proposed);
                 let right = ends_right(&job, &mut worker, example, written).await?;
                 let Open { example, position, .. } = open;
                 job.collection.note(round, RollOut { example, position, right })?;

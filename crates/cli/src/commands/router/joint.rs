@@ -63,11 +63,7 @@ impl Router for Remembering<'_> {
     }
 }
 
-async fn decode(
-    job: &Job,
-    worker: &mut Worker,
-    example: usize,
-) -> anyhow::Result<Vec<Sample>> {
+async fn decode(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Result<Vec<Sample>> {
     let Some((judge, threshold)) = &job.second else { return Ok(vec![]) };
     if job.examples[example].is_right("").is_none() {
         return Ok(vec![]);

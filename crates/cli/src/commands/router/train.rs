@@ -4,7 +4,7 @@ use std::{fs, io::Write};
 
 use anyhow::Context;
 use decode::Exchange;
-use router::{About, Collection, Options, Sample, plot, train::Epoch};
+use router::{About, Collection, Objective, Options, Sample, plot, train::Epoch};
 
 use crate::{args::TrainArgs, config::UsageError, show::say};
 
@@ -45,7 +45,11 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     writeln!(
         out,
         "{} on {} of {} samples ({} examples), judged on {} others",
-        args.objective, report.samples, samples.len(), report.examples, report.held_out
+        args.objective,
+        report.samples,
+        samples.len(),
+        report.examples,
+        report.held_out
     )?;
     writeln!(
         out,
@@ -78,7 +82,10 @@ fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
             ))
             .into());
         }
-        let read = collection.samples()?;
+        let read = match args.objective {
+            Objective::CiterS => collection.read_samples()?,
+            _ => collection.samples()?,
+        };
         // Examples of different collections are different examples.
         samples.extend(read.into_iter().map(|s| Sample { example: s.example + offset, ..s }));
         offset += u32::try_from(collection.about().count)?;
