@@ -1,6 +1,6 @@
 """Multiple-choice questions with worked answers: the prompt, the answer, and what was chosen.
 
-The prompt is the one `tandem eval` and `tandem router collect` use (crates/eval/src/question.rs).
+The prompt is the one `tandem eval` and `tandem router collect` use (crates/eval/src/example.rs).
 """
 
 import json
@@ -15,7 +15,7 @@ CONCLUSION = re.compile(r"[Tt]he answer is[^()]*\(([A-Za-z])\)")
 
 
 def read(path):
-    return [json.loads(line) for line in open(path)]
+    return [json.loads(line) for line in open(path) if line.strip()]
 
 
 def messages(row):

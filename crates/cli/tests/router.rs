@@ -91,7 +91,6 @@ fn from_worked_examples_to_a_router_that_keeps_its_budget() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let (data, collected, router) = (file("data.jsonl"), file("c"), file("r.safetensors"));
-    // The plain model disagrees with the adapted one often enough to learn from.
     examples(&data, 48);
     let done: Done = collect(&data, &collected).output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);

@@ -61,7 +61,7 @@ impl From<Threshold> for Bar {
     }
 }
 
-/// At most this share of tokens from the cloud, over a long run.
+/// Near this share of tokens from the cloud, over a long run.
 ///
 /// A table from shares to thresholds, made beforehand, gives the threshold to begin with. What
 /// really comes from the cloud then moves the share that is looked up: slowly, and within the
@@ -69,7 +69,6 @@ impl From<Threshold> for Bar {
 #[derive(Clone, Debug)]
 pub struct Budget {
     share: f32,
-    /// Rising in both.
     table: Vec<(f32, f32)>,
     /// The share that is looked up, and how far it may move.
     aim: f32,

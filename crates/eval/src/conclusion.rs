@@ -1,7 +1,7 @@
 //! What a model's answer says, read by the conventions of the tasks.
 
-/// The label of the last "the answer is … (x)", in upper case; without one, of the last "(x)" that
-/// stands behind a conclusion's usual words.
+/// The label of the last "the answer is … (x)", as the question spells it; without parentheses, a
+/// label that stands alone behind these words.
 pub fn choice(text: &str, labels: &[String]) -> Option<String> {
     let behind = behind_last(text, "the answer is")?;
     let sentence = behind.split('\n').next().unwrap_or(behind);
@@ -45,18 +45,20 @@ fn behind_last<'a>(text: &'a str, words: &str) -> Option<&'a str> {
     Some(&text[at + words.len()..])
 }
 
-/// The last known label in parentheses.
+/// The first known label in parentheses: what comes behind it is what it is not.
 fn parenthesised(text: &str, labels: &[String]) -> Option<String> {
     let inside = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
-    let known = inside.filter_map(|(label, _)| known(label, labels));
-    known.last()
+    inside.filter_map(|(label, _)| known(label, labels)).next()
 }
 
-/// A known label that stands alone right behind the words, as in "the answer is B."
+/// A known label that stands alone right behind the words, as in "the answer is B."; the article in
+/// "the answer is a mountain" is none.
 fn bare(text: &str, labels: &[String]) -> Option<String> {
     let word = text.trim_start_matches([' ', ':', '*']);
     let end = word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len());
-    known(&word[..end], labels)
+    let (word, rest) = word.split_at(end);
+    let alone = !rest.trim_start().starts_with(char::is_alphanumeric);
+    known(word, labels).filter(|label| alone || label == word)
 }
 
 fn known(label: &str, labels: &[String]) -> Option<String> {
@@ -93,8 +95,9 @@ mod tests {
         assert_eq!(says("So. Therefore, the answer is atlas (d)."), Some("D".into()));
         assert_eq!(says("The answer is x (a). No: the answer is y (b)."), Some("B".into()));
         assert_eq!(says("Therefore, the answer is populated areas (B)"), Some("B".into()));
-        assert_eq!(says("the answer is (e), not (z)."), Some("E".into()));
+        assert_eq!(says("the answer is (e), not (a)."), Some("E".into()));
         assert_eq!(says("The answer is: C."), Some("C".into()));
+        assert_eq!(says("The answer is B because it is."), Some("B".into()));
         assert_eq!(says("The answer is **D**"), Some("D".into()));
     }
 
@@ -112,6 +115,7 @@ mod tests {
         }
         // A word that begins with a label is no label.
         assert_eq!(choice("the answer is apple", &labels()), None);
+        assert_eq!(choice("Therefore, the answer is a mountain.", &labels()), None);
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub enum Worked {
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The file's name for it, or its line.
+    /// The file's name for it, or where it stands.
     pub id: String,
     /// What is asked.
     pub task: Task,
@@ -129,13 +129,15 @@ impl Example {
             }
             let wrong = |reason| ReadError::Line { path: path.to_owned(), line: at, reason };
             let line: Line = serde_json::from_str(&line).map_err(|e| wrong(e.to_string()))?;
-            examples.push(Self::from_line(line, at, worked).map_err(|r| wrong(r.into()))?);
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let id = format!("{stem}:{at}");
+            examples.push(Self::from_line(line, id, worked).map_err(|r| wrong(r.into()))?);
         }
         Ok(examples)
     }
 
-    fn from_line(line: Line, at: usize, style: Worked) -> Result<Self, &'static str> {
-        let id = line.id.unwrap_or_else(|| format!("line-{at}"));
+    fn from_line(line: Line, place: String, style: Worked) -> Result<Self, &'static str> {
+        let id = line.id.unwrap_or(place);
         let (task, worked) = if let Some(question) = line.question {
             let choices = line.choices.ok_or("a question without choices")?;
             let right = line.answer_key.ok_or("a question without answerKey")?;
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str, worked: Worked) -> Result<Example, &'static str> {
-        Example::from_line(serde_json::from_str(line).unwrap(), 3, worked)
+        Example::from_line(serde_json::from_str(line).unwrap(), "f:3".into(), worked)
     }
 
     const MINES: &str = r#"{"id": "m", "question": " Where are mines? ", "choices": {"label":
@@ -245,7 +247,7 @@ mod tests {
     fn maths_and_plain_prompts() {
         let sum = r#"{"problem": "1+1?", "solution": "It is \\boxed{2}.", "answer": "2"}"#;
         let sum = parse(sum, Worked::AsGiven).unwrap();
-        assert_eq!((sum.id.as_str(), sum.is_right("\\boxed{2.0}")), ("line-3", Some(true)));
+        assert_eq!((sum.id.as_str(), sum.is_right("\\boxed{2.0}")), ("f:3", Some(true)));
         let plain = parse(r#"{"prompt": "Hi", "response": "Hello."}"#, Worked::AsGiven).unwrap();
         assert_eq!((plain.prompt().as_str(), plain.is_right("x")), ("Hi", None));
     }

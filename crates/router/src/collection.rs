@@ -154,6 +154,10 @@ impl Collection {
         if a.examples != b.examples {
             return Err(differs("the data", &a.examples, &b.examples));
         }
+        if a.exchange != b.exchange {
+            let name = |e| format!("{e:?}").to_lowercase();
+            return Err(differs("what travels", &name(a.exchange), &name(b.exchange)));
+        }
         if a.seed != b.seed {
             return Err(differs("the seed", &a.seed, &b.seed));
         }
@@ -194,7 +198,7 @@ impl Collection {
 
     /// Whether a shard of this kind is there.
     pub fn has(&self, kind: Kind, shard: usize) -> bool {
-        self.path(kind, shard).exists()
+        self.path(kind, shard).exists() && (kind == Kind::Joint || self.open_path(shard).exists())
     }
 
     /// Writes a shard; what only a roll-out can label goes beside it.

@@ -117,7 +117,9 @@ fn ends(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
 
 /// Which piece begins at this byte; `None` inside one.
 fn place(ends: &[usize], byte: usize) -> Option<usize> {
-    ends.binary_search(&byte).ok()
+    // Tokens that end inside a character have no text yet: the first of them is meant.
+    let at = ends.partition_point(|&end| end < byte);
+    (ends.get(at) == Some(&byte)).then_some(at)
 }
 
 impl Unit {

@@ -57,7 +57,7 @@ pub enum Found {
     Cloud,
     /// Neither is; unknown until rolled out.
     Neither,
-    /// Neither is, and rolling both out told which ends better.
+    /// The edge's is not, and rolling its token out told whether it does harm.
     RollOut,
     /// On the way of a joint decode.
     Joint,

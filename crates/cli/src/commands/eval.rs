@@ -4,7 +4,7 @@
 //! prompt's cache on both sides. Small and large are always among them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::Write,
     process::ExitCode,
     sync::{
@@ -67,6 +67,14 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     }
     let examples: Vec<Example> =
         examples.into_iter().skip(args.skip).take(args.limit.unwrap_or(usize::MAX)).collect();
+    let mut ids = HashSet::new();
+    if let Some(twice) = examples.iter().find(|e| !ids.insert(e.id.as_str())) {
+        return Err(UsageError(format!("two questions have the id {:?}", twice.id)).into());
+    }
+    if args.cloud.place.offline {
+        return Err(UsageError("the cloud is part of what is measured: not with --offline".into())
+            .into());
+    }
     if examples.iter().any(|e| e.is_right("").is_none()) || examples.is_empty() {
         let reason = "the data holds no questions, or some without a right answer";
         return Err(UsageError(reason.into()).into());
@@ -134,6 +142,11 @@ async fn points(args: &EvalArgs, job: &Job) -> anyhow::Result<Vec<Point>> {
                 bar: Bar::budget(Budget::new(share.0, table.iter().copied())),
             });
         }
+    }
+    let mut names = HashSet::new();
+    if let Some(twice) = points.iter().find(|p| !names.insert(p.name.as_str())) {
+        let reason = format!("{:?} is named twice: give router files different names", twice.name);
+        return Err(UsageError(reason).into());
     }
     Ok(points)
 }
@@ -254,12 +267,11 @@ struct Row {
 }
 
 fn report(args: &EvalArgs, job: &Job) -> anyhow::Result<()> {
-    let outcomes = job.results.all();
-    let wanted: std::collections::HashSet<&str> =
-        job.examples.iter().map(|e| e.id.as_str()).collect();
-    let of = |point: &str| -> Vec<&Outcome> {
-        outcomes.iter().filter(|o| o.point == point && wanted.contains(o.id.as_str())).collect()
-    };
+    let wanted: HashSet<&str> = job.examples.iter().map(|e| e.id.as_str()).collect();
+    let mut outcomes = job.results.all();
+    outcomes.retain(|o| wanted.contains(o.id.as_str()));
+    let of =
+        |point: &str| -> Vec<&Outcome> { outcomes.iter().filter(|o| o.point == point).collect() };
     let accuracy = |outcomes: &[&Outcome]| {
         let right: Vec<f64> = outcomes.iter().map(|o| f64::from(u8::from(o.right))).collect();
         estimate(&right, args.seed)

@@ -113,7 +113,10 @@ fn table(words: &[(f32, usize)], tokens: usize) -> Calibration {
         else {
             continue;
         };
-        points.push(Point { share, threshold: f32::midpoint(last.0, next.0) });
+        // Scores that are the same cannot be told apart, and a threshold of 1 would ask always.
+        if last.0 < next.0 {
+            points.push(Point { share, threshold: f32::midpoint(last.0, next.0) });
+        }
     }
     Calibration::new(points)
 }
@@ -145,6 +148,10 @@ pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
     }
     drop(progress);
     let calibration = watch.tables().pop().unwrap_or_default();
+    if calibration.points().is_empty() {
+        let reason = "the answers are too short, or the scores all the same: give more prompts";
+        return Err(UsageError(reason.into()).into());
+    }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} prompts, {} tokens", examples.len(), watch.tokens)?;
     for point in calibration.points() {

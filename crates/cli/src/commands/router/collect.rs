@@ -21,7 +21,7 @@ use decode::{
 };
 use eval::Example;
 use router::{
-    Collection,
+    Collection, Found, Label, Sample,
     collection::{About, Kind, Open, RollOut, Round},
     label::{Judgement, Reading, label},
 };
@@ -74,8 +74,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     if job.second.is_some() {
         joint::decode_all(&job, args.parallel).await?;
     }
-    let samples = job.collection.samples()?;
-    say(&summary(&samples));
+    say(&summary(&job.collection.read_samples()?, &job.collection.samples()?));
     Ok(())
 }
 
@@ -87,6 +86,10 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
     }
     examples.retain(|example| example.worked.is_some());
     examples.truncate(args.limit.unwrap_or(usize::MAX));
+    if args.cloud.place.offline {
+        return Err(UsageError("the cloud is part of what is collected: not with --offline".into())
+            .into());
+    }
     if examples.is_empty() {
         let reason = "the data holds no worked answers (cot, solution or response)";
         return Err(UsageError(reason.into()).into());
@@ -122,7 +125,7 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
 fn digest(examples: &[Example]) -> String {
     let mut hash = Sha256::new();
     for example in examples {
-        hash.update(format!("{}\0{}\0{:?}\0", example.id, example.prompt(), example.worked));
+        hash.update(format!("{}\0{:?}\0{:?}\0", example.id, example.task, example.worked));
     }
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -141,9 +144,9 @@ async fn read_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
             for example in job.collection.examples(shard) {
                 for labelled in read(&job, &mut worker, example).await? {
                     let (sample, proposed) = (labelled.sample, labelled.proposed);
-                    if sample.found != router::Found::Edge {
+                    if sample.found != Found::Edge {
                         let (example, position) = (sample.example, sample.position);
-                        let ask = sample.found == router::Found::Cloud;
+                        let ask = sample.found == Found::Cloud;
                         open.push(Open { example, position, proposed: Some(proposed), ask });
                     }
                     samples.push(sample);
@@ -218,7 +221,10 @@ async fn roll_out_all(job: &Arc<Job>, args: &CollectArgs) -> anyhow::Result<()> 
         .into_iter()
         .filter(|open| !done.contains(&(open.example, open.position)))
         // What has no right answer cannot be judged by it.
-        .filter(|open| job.examples[open.example as usize].is_right("").is_some())
+        .filter(|open| {
+            let example = job.examples.get(open.example as usize);
+            example.is_some_and(|e| e.is_right("").is_some())
+        })
         .collect();
     let progress = Arc::new(Progress::new("rolling out", left.len()));
     let groups: Vec<Vec<Open>> =
@@ -267,7 +273,8 @@ pub async fn ends_right(
             (Some(router), Some((_, threshold))) => Way::Joint(router, (*threshold).into()),
             _ => Way::Small(&never),
         };
-        worker.decode(&messages, written, way, job.max_tokens).await?.text()
+        let most = written.len() + job.max_tokens;
+        worker.decode(&messages, written, way, most).await?.text()
     };
     Ok(job.examples[example].is_right(&text) == Some(true))
 }
@@ -304,20 +311,18 @@ where
     Ok(())
 }
 
-fn summary(samples: &[router::Sample]) -> String {
-    use router::{Found, Label};
-    let count = |found: Found, label: Label| {
-        samples.iter().filter(|s| s.found == found && s.label == label).count()
-    };
+fn summary(read: &[Sample], rolled: &[Sample]) -> String {
+    let found = |samples: &[Sample], f: Found| samples.iter().filter(|s| s.found == f).count();
+    let right = |s: &&Sample| s.found == Found::RollOut && s.label == Label::Trust;
     format!(
-        "{} positions: the edge is right at {}, only the cloud at {}, neither at {} ({} of them \
-         rolled out: {} ended right); {} from joint decodes",
-        samples.len(),
-        count(Found::Edge, Label::Trust),
-        count(Found::Cloud, Label::Ask),
-        samples.iter().filter(|s| matches!(s.found, Found::Neither | Found::RollOut)).count(),
-        samples.iter().filter(|s| s.found == Found::RollOut).count(),
-        count(Found::RollOut, Label::Trust),
-        samples.iter().filter(|s| s.found == Found::Joint).count(),
+        "{} positions: the edge is right at {}, only the cloud at {}, neither at {}; {} rolled out, \
+         of which {} ended right; {} from joint decodes",
+        read.len(),
+        found(read, Found::Edge),
+        found(read, Found::Cloud),
+        found(read, Found::Neither),
+        found(rolled, Found::RollOut),
+        rolled.iter().filter(right).count(),
+        found(read, Found::Joint),
     )
 }

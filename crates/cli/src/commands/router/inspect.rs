@@ -27,7 +27,9 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
         writeln!(out, "{}", args.router.display())?;
         writeln!(out, "  for          {} ({})", metadata.model_name, metadata.model)?;
         writeln!(out, "  objective    {}, inputs {}", metadata.objective, metadata.inputs)?;
-        writeln!(out, "  layers       {0} → {1} → {0} → 1", metadata.hidden, 2 * metadata.hidden)?;
+        let h = metadata.hidden;
+        let inputs = metadata.inputs.width(h).unwrap_or(h);
+        writeln!(out, "  layers       {inputs} → {} → {h} → 1", 2 * h)?;
         writeln!(
             out,
             "  trained on   {} samples of {} examples (data {})",

@@ -76,8 +76,8 @@ async fn decode(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Resul
     let text_right = job.examples[example].is_right(&transcript.text()) == Some(true);
     let thoughts = watched.thoughts.into_inner().unwrap_or_else(PoisonError::into_inner);
 
-    // One thought a span, and a span begins where times were booked or the writer changed: every
-    // kept token is a span of its own, and so is every word of the cloud's.
+    // One thought a span: every kept token is a span of its own, and so is every word of the cloud's,
+    // whose first token says what the ask cost.
     let shown = transcript.shown();
     let mut begins: Vec<usize> = vec![];
     for (at, token) in shown.iter().enumerate() {
@@ -104,7 +104,12 @@ async fn decode(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Resul
     for (thought, at) in places {
         let mut written: Vec<Token> = transcript.tokens()[..at].to_vec();
         written.push(thoughts[thought].proposed);
-        let kept_right = ends_right(job, worker, example, written).await?;
+        // Where the token was kept, the joint text is its roll-out.
+        let kept_right = if shown[at].source == Source::Cloud {
+            ends_right(job, worker, example, written).await?
+        } else {
+            text_right
+        };
         let label = match (kept_right, text_right) {
             (true, _) => Label::Trust,
             (false, true) => Label::Ask,

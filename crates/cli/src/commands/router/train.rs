@@ -9,6 +9,10 @@ use router::{About, Collection, Objective, Options, Sample, plot, train::Epoch};
 use crate::{args::TrainArgs, config::UsageError, show::say};
 
 pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
+    if args.output.extension().is_some_and(|e| e == "svg") {
+        let reason = "the curves are written beside the router as .svg: name it otherwise";
+        return Err(UsageError(reason.into()).into());
+    }
     let (samples, about) = gather(args)?;
     let options = Options {
         objective: args.objective,
@@ -73,10 +77,15 @@ fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
     let mut offset = 0;
     for folder in &args.collections {
         let collection = Collection::read(folder)?;
-        let other = first.as_ref().filter(|f| f.about().model != collection.about().model);
+        let differs = |f: &&Collection| {
+            let (a, b) = (f.about(), collection.about());
+            (&a.model, a.exchange) != (&b.model, b.exchange)
+        };
+        let other = first.as_ref().filter(differs);
         if let Some(other) = other {
             return Err(UsageError(format!(
-                "the collections are of different models: {} and {}",
+                "the collections are of different models, or ids travelled in one and text in the \
+                 other: {} and {}",
                 other.about().model_name,
                 collection.about().model_name
             ))
@@ -87,7 +96,10 @@ fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
             _ => collection.samples()?,
         };
         // Examples of different collections are different examples.
-        samples.extend(read.into_iter().map(|s| Sample { example: s.example + offset, ..s }));
+        for sample in read {
+            let example = sample.example.checked_add(offset).context("a damaged shard")?;
+            samples.push(Sample { example, ..sample });
+        }
         offset += u32::try_from(collection.about().count)?;
         digests.push(collection.digest()?);
         first.get_or_insert(collection);

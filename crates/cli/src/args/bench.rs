@@ -1,0 +1,88 @@
+//! `tandem bench`.
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs};
+use crate::config::count;
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Decode speed of the bare engine, with the hidden state read, and in the whole loop
+    Edge(BenchEdgeArgs),
+    /// The cost of one ask against the length of the context
+    Ask(BenchAskArgs),
+    /// Characters a second in the three modes, on the same prompts
+    Joint(BenchJointArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchEdgeArgs {
+    /// Tokens decoded in each run
+    #[arg(long, value_name = "N", default_value = "128", value_parser = count)]
+    pub tokens: usize,
+
+    /// Runs of each kind, in turn; the median counts
+    #[arg(long, value_name = "N", default_value = "5", value_parser = count)]
+    pub runs: usize,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchAskArgs {
+    /// Context lengths to measure at
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "128,256,512,1024,2048,4096"
+    )]
+    pub lengths: Vec<usize>,
+
+    /// Asks at each length
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count)]
+    pub asks: usize,
+
+    /// Tokens accepted from the edge between two asks
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub append: usize,
+
+    /// Forget the cloud's cache before every ask: what the original system pays
+    #[arg(long, conflicts_with = "cloud")]
+    pub no_reuse: bool,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    /// Threads that compute
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub threads: Option<usize>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchJointArgs {
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,205 @@
+//! `tandem router`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+use decode::Threshold;
+
+use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
+use crate::{config::count, judge::RouterArg, preset::Preset};
+
+#[derive(Debug, ClapArgs)]
+pub struct RouterArgs {
+    #[command(subcommand)]
+    pub command: RouterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RouterCommand {
+    /// Run both models over worked answers and keep what a router can learn from
+    Collect(CollectArgs),
+    /// Train a router on what was collected
+    Train(TrainArgs),
+    /// Find the thresholds for budgets, on prompts of your own
+    Calibrate(CalibrateArgs),
+    /// Show what a router file is, and what it thinks of a text
+    Inspect(InspectArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CollectArgs {
+    /// Worked examples, as JSON lines: question, choices, answerKey and cot; problem, solution and
+    /// answer; or prompt and response
+    #[arg(long, value_name = "FILE", required = true)]
+    pub data: Vec<PathBuf>,
+
+    /// The folder to fill; a run that was stopped goes on where it was
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: PathBuf,
+
+    /// Only the first N examples
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub limit: Option<usize>,
+
+    /// Worked choices are named before they are explained
+    #[arg(long)]
+    pub answer_first: bool,
+
+    /// Roll out at most this many of the places that neither model got right
+    #[arg(long, value_name = "N", default_value = "2000")]
+    pub rollouts: usize,
+
+    /// Also roll out the places that only the cloud got right, before the others: an edge's token
+    /// that does no harm is trusted
+    #[arg(long)]
+    pub roll_out_asks: bool,
+
+    /// Read no further examples: roll out what was read so far
+    #[arg(long)]
+    pub rollouts_only: bool,
+
+    /// A second round with the router of the first: roll-outs by the joint decode, and states from
+    /// joint decodes
+    #[arg(long, value_name = "NAME|FILE")]
+    pub router: Option<RouterArg>,
+
+    /// The threshold of the second round's joint decodes
+    #[arg(long, value_name = "0..1", default_value = "0.5")]
+    pub threshold: Threshold,
+
+    /// Examples at work at the same time
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
+    pub parallel: usize,
+
+    /// Which places are rolled out
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// Stop a roll-out after this many tokens
+    #[arg(long, value_name = "N", default_value = "160", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// The system message, given to both models
+    #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
+    pub system: String,
+
+    /// The adapters of a preset
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<Preset>,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct TrainArgs {
+    /// Folders that `tandem router collect` filled
+    #[arg(value_name = "FOLDER", required = true)]
+    pub collections: Vec<PathBuf>,
+
+    /// The router file to write; its curves go beside it, as SVG
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// What it learns: citer, citer-s, co-llm or agree
+    #[arg(long, value_name = "NAME", default_value = "citer")]
+    pub objective: router::Objective,
+
+    /// What it sees: hidden, or hidden+logits
+    #[arg(long, value_name = "NAME", default_value = "hidden")]
+    pub inputs: router::Inputs,
+
+    /// The same seed gives the same router
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// Passes over the samples, at most: training stops when held-out examples get no better
+    #[arg(long, value_name = "N", default_value = "30", value_parser = count)]
+    pub epochs: usize,
+
+    /// How fast
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    pub learning_rate: f32,
+
+    /// Let the more frequent label weigh more
+    #[arg(long)]
+    pub no_class_weights: bool,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CalibrateArgs {
+    /// The router file; rewritten with its new table unless --output is given
+    pub router: PathBuf,
+
+    /// Prompts, as JSON lines: prompt, or any shape `collect` reads; answers are not looked at
+    #[arg(long, value_name = "FILE", required = true)]
+    pub prompts: Vec<PathBuf>,
+
+    /// Write here instead
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Only the first N prompts
+    #[arg(long, value_name = "N", default_value_t = crate::commands::router::PROMPTS, value_parser = count)]
+    pub limit: usize,
+
+    /// Stop an answer after this many tokens
+    #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// The system message
+    #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
+    pub system: String,
+
+    /// The adapter of a preset
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<Preset>,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct InspectArgs {
+    /// The router file
+    pub router: PathBuf,
+
+    /// Let the edge answer this, and show the score of each token
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+
+    /// Stop the answer after this many tokens
+    #[arg(long, value_name = "N", default_value = "128", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// The system message
+    #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
+    pub system: String,
+
+    /// The adapter of a preset
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub preset: Option<Preset>,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
