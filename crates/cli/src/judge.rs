@@ -1,6 +1,11 @@
 //! Who judges the edge, and how strictly.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use decode::{Bar, Budget, Router, Threshold};
@@ -101,7 +106,7 @@ impl Judge {
     }
 
     /// A trained router, if it fits.
-    pub fn read(path: &PathBuf, edge: &LoadOptions) -> anyhow::Result<Self> {
+    pub fn read(path: &Path, edge: &LoadOptions) -> anyhow::Result<Self> {
         let file = RouterFile::read(path)?;
         edge.check()?;
         let hidden = file.metadata().hidden;

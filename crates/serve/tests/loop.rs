@@ -44,7 +44,7 @@ async fn joint(
     let threshold = Threshold::new(tau).unwrap();
     let routing = Routing {
         router: router.build(sampling.seed),
-        threshold,
+        bar: threshold.into(),
         cloud,
         on_error: OnCloudError::Keep,
     };

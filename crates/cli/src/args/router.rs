@@ -17,7 +17,7 @@ pub struct RouterArgs {
 #[derive(Debug, Subcommand)]
 pub enum RouterCommand {
     /// Run both models over worked answers and keep what a router can learn from
-    Collect(CollectArgs),
+    Collect(Box<CollectArgs>),
     /// Train a router on what was collected
     Train(TrainArgs),
     /// Find the thresholds for budgets, on prompts of your own

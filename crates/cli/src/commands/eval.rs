@@ -72,8 +72,9 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(format!("two questions have the id {:?}", twice.id)).into());
     }
     if args.cloud.place.offline {
-        return Err(UsageError("the cloud is part of what is measured: not with --offline".into())
-            .into());
+        return Err(
+            UsageError("the cloud is part of what is measured: not with --offline".into()).into()
+        );
     }
     if examples.iter().any(|e| e.is_right("").is_none()) || examples.is_empty() {
         let reason = "the data holds no questions, or some without a right answer";

@@ -87,8 +87,10 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
     examples.retain(|example| example.worked.is_some());
     examples.truncate(args.limit.unwrap_or(usize::MAX));
     if args.cloud.place.offline {
-        return Err(UsageError("the cloud is part of what is collected: not with --offline".into())
-            .into());
+        return Err(UsageError(
+            "the cloud is part of what is collected: not with --offline".into(),
+        )
+        .into());
     }
     if examples.is_empty() {
         let reason = "the data holds no worked answers (cot, solution or response)";

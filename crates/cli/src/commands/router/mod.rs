@@ -14,7 +14,7 @@ pub use calibrate::{PROMPTS, Watch};
 
 pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        RouterCommand::Collect(args) => collect::collect(args).await?,
+        RouterCommand::Collect(args) => collect::collect(*args).await?,
         RouterCommand::Train(args) => train::train(&args)?,
         RouterCommand::Calibrate(args) => calibrate::calibrate(args).await?,
         RouterCommand::Inspect(args) => inspect::inspect(args).await?,
