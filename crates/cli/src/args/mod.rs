@@ -121,13 +121,13 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "0..1", conflicts_with = "budget", allow_negative_numbers = true)]
     pub threshold: Option<Threshold>,
 
-    /// At most this share of tokens from the cloud, over a long run; the threshold follows. 7%
-    /// unless a threshold is given
+    /// Near this share of tokens from the cloud, over a long run; the threshold follows. Without it
+    /// and without a threshold: 7% with a trained router, else a threshold of 0.2
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub budget: Option<Share>,
 
     /// Who judges: a router file, or top1, margin, entropy, random, random:SHARE, never or always.
-    /// Without it, the general router that comes with the program, where it fits the model
+    /// Without it, the preset's, or top1
     #[arg(long, value_name = "NAME|FILE")]
     pub router: Option<RouterArg>,
 
