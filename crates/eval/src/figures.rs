@@ -1,4 +1,116 @@
-//! What results say: accuracy with its interval, shares, the gap recovered.
+//! What an answer cost, and what many answers say together: means with their intervals, shares, the
+//! gap recovered.
+
+use serde::{Deserialize, Serialize};
+
+/// What one answer cost. Times are milliseconds and do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Accepted tokens.
+    pub tokens: usize,
+    /// Of them, from the cloud.
+    pub cloud_tokens: usize,
+    /// Of them, from the edge because the cloud could not be had.
+    pub fallback_tokens: usize,
+    /// Characters of text.
+    pub characters: usize,
+    /// Times the cloud answered.
+    pub asks: usize,
+    /// Tokens the cloud read, where it said so.
+    pub cloud_prefilled: Option<usize>,
+    /// Tokens the cloud found in its cache, where it said so.
+    pub cloud_cached: Option<usize>,
+    /// Tokens the cloud wrote, look-ahead included.
+    pub cloud_decoded: usize,
+    /// Bytes of weights and caches moved through memory by the edge.
+    pub edge_bytes: u64,
+    /// The same by the cloud; `None` where its size is not known.
+    pub cloud_bytes: Option<u64>,
+    /// From the prompt to the first token.
+    pub first_token_ms: f64,
+    /// From the prompt to the end, without loading models.
+    pub total_ms: f64,
+    /// The gaps between accepted spans, in order.
+    pub between_ms: Vec<f64>,
+    /// Where the time went.
+    pub split: Split,
+}
+
+/// Where the time of an answer went, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// The edge reading the prompt.
+    pub edge_prefill_ms: f64,
+    /// The edge writing.
+    pub edge_decode_ms: f64,
+    /// The edge reading what the cloud wrote.
+    pub edge_reprefill_ms: f64,
+    /// Scoring.
+    pub router_ms: f64,
+    /// The way to the cloud and back.
+    pub network_ms: f64,
+    /// Waiting for others at the cloud.
+    pub cloud_queue_ms: f64,
+    /// The cloud reading.
+    pub cloud_prefill_ms: f64,
+    /// The cloud writing.
+    pub cloud_decode_ms: f64,
+}
+
+impl Split {
+    /// Its parts by name, in the order of the pictures.
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
+        [
+            ("edge prefill", self.edge_prefill_ms),
+            ("edge decode", self.edge_decode_ms),
+            ("re-prefill", self.edge_reprefill_ms),
+            ("router", self.router_ms),
+            ("network", self.network_ms),
+            ("cloud queue", self.cloud_queue_ms),
+            ("cloud prefill", self.cloud_prefill_ms),
+            ("cloud decode", self.cloud_decode_ms),
+        ]
+    }
+
+    /// Adds another one up.
+    pub fn add(&mut self, other: &Self) {
+        self.edge_prefill_ms += other.edge_prefill_ms;
+        self.edge_decode_ms += other.edge_decode_ms;
+        self.edge_reprefill_ms += other.edge_reprefill_ms;
+        self.router_ms += other.router_ms;
+        self.network_ms += other.network_ms;
+        self.cloud_queue_ms += other.cloud_queue_ms;
+        self.cloud_prefill_ms += other.cloud_prefill_ms;
+        self.cloud_decode_ms += other.cloud_decode_ms;
+    }
+}
+
+impl Split {
+    /// Each part times a factor.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            edge_prefill_ms: self.edge_prefill_ms * factor,
+            edge_decode_ms: self.edge_decode_ms * factor,
+            edge_reprefill_ms: self.edge_reprefill_ms * factor,
+            router_ms: self.router_ms * factor,
+            network_ms: self.network_ms * factor,
+            cloud_queue_ms: self.cloud_queue_ms * factor,
+            cloud_prefill_ms: self.cloud_prefill_ms * factor,
+            cloud_decode_ms: self.cloud_decode_ms * factor,
+        }
+    }
+}
+
+/// The value below which this share of values lies; `None` of nothing.
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    let (below, above) = (sorted[low], sorted[high.min(last)]);
+    Some(below + (above - below) * (place - low as f64))
+}
 
 /// How many times results are drawn again for an interval.
 const DRAWS: usize = 2000;
@@ -63,6 +175,15 @@ mod tests {
         assert!((0.04..0.06).contains(&(estimate.mean - estimate.low)), "{estimate:?}");
         assert_eq!(super::estimate(&values, 1), Some(estimate));
         assert_eq!(super::estimate(&[], 1), None);
+    }
+
+    #[test]
+    fn percentiles_of_known_values() {
+        let values = [4.0, 1.0, 3.0, 2.0, 5.0];
+        assert_eq!(percentile(&values, 0.5), Some(3.0));
+        assert_eq!(percentile(&values, 0.95), Some(4.8));
+        assert_eq!(percentile(&values, 1.0), Some(5.0));
+        assert_eq!(percentile(&[f64::NAN], 0.5), None);
     }
 
     #[test]

@@ -2,13 +2,19 @@
 //! what many answers say of a way to decode.
 //!
 //! - [`example`] reads files and makes prompts; [`conclusion`] finds what an answer says
-//! - [`results`]: answers as they come in; [`figures`]: what they say together
+//! - [`results`]: answers as they come in; [`figures`]: what they cost, and statistics;
+//!   [`table`]: what they say together
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod conclusion;
 pub mod example;
 pub mod figures;
 pub mod results;
+pub mod table;
 
 pub use example::{Example, ReadError, Task, Worked};
-pub use results::{Outcome, Results};
+pub use figures::{Figures, Split};
+pub use results::{
+    About, Mode, Outcome, Piece, Point, Question, Record, Results, ResultsError, Spent,
+};
+pub use table::{Row, Table};
