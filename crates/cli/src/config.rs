@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use cloud::{Address, Endpoint, Key, Settings};
+use cloud::{Address, Delay, Endpoint, Key, Settings};
 use decode::{Bar, Limits, OnCloudError, Sampling};
 use engine::{Adapter, LoadOptions};
 use models::{Catalog, Environment, Home, catalog};
@@ -154,8 +154,17 @@ pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result
         model: args.cloud_model.clone(),
         deadline: place.ask_deadline,
         on_error: on_error(place),
-        delay: place.simulate_rtt,
+        delay: delay(place)?,
     })
+}
+
+/// The network to pretend, if any.
+pub fn delay(place: &CloudPlaceArgs) -> Result<Option<Delay>, UsageError> {
+    match place.simulate_rtt.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        _ => Err(UsageError("--simulate-rtt: only eval takes several".into())),
+    }
 }
 
 /// What a failure of the cloud means for the text.

@@ -15,7 +15,15 @@ use crate::{
 pub struct Crew {
     edge: Model,
     options: LoadOptions,
-    cloud: Option<(Settings, String)>,
+    cloud: Option<Clouds>,
+}
+
+/// Where the clouds of all workers are.
+struct Clouds {
+    settings: Settings,
+    name: String,
+    /// How it was loaded, if it is in this process.
+    here: Option<LoadOptions>,
 }
 
 /// One of several: a sequence of the edge, and a cloud of its own.
@@ -46,13 +54,14 @@ impl Crew {
             Some(args) => Some(match config::address(&args.place)? {
                 Some(address) => {
                     let name = address.to_string();
-                    (config::cloud_settings(args, address)?, name)
+                    Clouds { settings: config::cloud_settings(args, address)?, name, here: None }
                 }
                 None => {
                     let options = many(config::cloud_options(&store, args, machine)?);
                     options.check()?;
                     let name = options.name();
-                    (embed(&compute, options, args, true).await?, name)
+                    let settings = embed(&compute, options.clone(), args, true).await?;
+                    Clouds { settings, name, here: Some(options) }
                 }
             }),
         };
@@ -71,14 +80,25 @@ impl Crew {
 
     /// What people call the cloud.
     pub fn cloud_name(&self) -> &str {
-        self.cloud.as_ref().map_or("none", |(_, name)| name)
+        self.cloud.as_ref().map_or("none", |cloud| &cloud.name)
+    }
+
+    /// Which cloud it is: name and hash of the model here, or the address of another.
+    pub fn cloud_description(&self) -> anyhow::Result<String> {
+        Ok(match &self.cloud {
+            Some(Clouds { name, here: Some(options), .. }) => {
+                format!("{name} {}", options.fingerprint()?)
+            }
+            Some(Clouds { name, .. }) => name.clone(),
+            None => "none".into(),
+        })
     }
 
     /// One more worker.
     pub async fn worker(&self) -> anyhow::Result<Worker> {
         let opening = Opening::alone(Prompt::Messages(vec![]));
         let remote = match &self.cloud {
-            Some((settings, _)) => Remote::new(settings.clone(), opening)?,
+            Some(cloud) => Remote::new(cloud.settings.clone(), opening)?,
             None => Remote::offline(opening),
         };
         Ok(Worker { edge: self.edge.open().await?, remote })

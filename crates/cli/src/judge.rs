@@ -11,6 +11,7 @@ use anyhow::Context;
 use decode::{Bar, Budget, Router, Threshold};
 use engine::LoadOptions;
 use router::{Calibration, Kind, Mlp, RouterFile, UnknownRouter};
+use sha2::{Digest, Sha256};
 
 use crate::{preset, show::say};
 
@@ -76,7 +77,7 @@ pub enum Judge {
     /// One that needs no training.
     Untrained(Kind),
     /// One that was trained for this edge.
-    Trained { name: String, file: Arc<RouterFile> },
+    Trained { name: String, file: Arc<RouterFile>, digest: String },
 }
 
 impl Judge {
@@ -92,7 +93,7 @@ impl Judge {
                 edge.check()?;
                 let metadata = file.metadata();
                 if metadata.model == edge.fingerprint()? {
-                    return Ok(Self::Trained { name: "general".into(), file: Arc::new(file) });
+                    return Self::trained("general".into(), file);
                 }
                 say(&format!(
                     "note: the general router was trained for {}, not for {}: top1 judges; train \
@@ -112,7 +113,13 @@ impl Judge {
         let hidden = file.metadata().hidden;
         file.check_model(&edge.fingerprint()?, &edge.name(), hidden)?;
         let stem = path.file_stem().context("a router file without a name")?;
-        Ok(Self::Trained { name: stem.to_string_lossy().into_owned(), file: Arc::new(file) })
+        Self::trained(stem.to_string_lossy().into_owned(), file)
+    }
+
+    fn trained(name: String, file: RouterFile) -> anyhow::Result<Self> {
+        let hash = Sha256::digest(file.bytes()?);
+        let digest = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self::Trained { name, file: Arc::new(file), digest })
     }
 
     /// The router itself; the seed matters to `random` only.
@@ -132,6 +139,14 @@ impl Judge {
                 Bar::budget(Budget::new(DEFAULT_BUDGET.0, table))
             }
             (None, None, _) => default_threshold().into(),
+        }
+    }
+
+    /// The hash of the router's file, if it has one.
+    pub fn digest(&self) -> Option<String> {
+        match self {
+            Self::Untrained(_) => None,
+            Self::Trained { digest, .. } => Some(digest.clone()),
         }
     }
 

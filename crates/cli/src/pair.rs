@@ -191,7 +191,7 @@ pub async fn embed(
         engine: Some(Engine::Tandem),
         deadline: args.place.ask_deadline,
         on_error: config::on_error(&args.place),
-        delay: args.place.simulate_rtt,
+        delay: config::delay(&args.place)?,
         ..Settings::new(endpoint)
     })
 }

@@ -23,6 +23,11 @@ pub struct Delay {
 }
 
 impl Delay {
+    /// The mean way there and back, without loss.
+    pub fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
     /// The delay of ask number `ask`.
     pub fn of(&self, ask: usize) -> Duration {
         let spread = sampling::unit(0x6a69_7474_6572, ask) * 2.0 - 1.0;

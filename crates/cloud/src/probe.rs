@@ -114,6 +114,7 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
         Engine::LlamaServer => {
             let props = get("/props").await?;
             About {
+                footprint: None,
                 version: string(&props, "/build_info"),
                 model: listed.or_else(|| string(&props, "/model_path")),
                 context: count(&props, "/default_generation_settings/n_ctx"),
@@ -123,6 +124,7 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
         Engine::Sglang => {
             let info = get("/server_info").await?;
             About {
+                footprint: None,
                 version: string(&info, "/version"),
                 model: listed,
                 context: count(&models, "/data/0/max_model_len")
@@ -131,6 +133,7 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
             }
         }
         Engine::Vllm => About {
+            footprint: None,
             version: string(&get("/version").await?, "/version"),
             model: listed,
             context: count(&models, "/data/0/max_model_len"),

@@ -238,6 +238,9 @@ pub struct Health {
     pub loaded: bool,
     /// Sessions held.
     pub sessions: usize,
+    /// Bytes of its weights, and of its cache for each token; known once it is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<(u64, u64)>,
 }
 
 /// Names a prefix, so that two sides can tell whether they mean the same.

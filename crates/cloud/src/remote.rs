@@ -129,12 +129,23 @@ impl Remote {
         }
     }
 
+    /// Pretends another network from now on.
+    pub fn pretend(&mut self, delay: Option<Delay>) {
+        if let Some((settings, _)) = &mut self.line {
+            settings.delay = delay;
+        }
+    }
+
     /// Who answers, and what it has in common with the edge.
     pub async fn meet(&mut self) -> Result<Introduction, CloudError> {
         match self.client().await? {
             Client::Embedded(client) => {
                 let health = client.health().await?;
-                let about = About { version: Some(health.version), ..About::default() };
+                let about = About {
+                    version: Some(health.version),
+                    footprint: health.footprint,
+                    ..About::default()
+                };
                 Ok(Introduction { engine: Engine::Tandem, about, matched: None })
             }
             Client::Engine(client) => {

@@ -39,7 +39,7 @@ pub mod trace;
 pub mod transcript;
 pub mod vocabulary;
 
-pub use budget::{Bar, Budget};
+pub use budget::{Bar, Budget, Standing};
 pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};

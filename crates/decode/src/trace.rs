@@ -18,6 +18,17 @@ pub enum Source {
     Fallback,
 }
 
+impl Source {
+    /// As traces and results write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Edge => "edge",
+            Self::Cloud => "cloud",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
 /// Where time went. The parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
@@ -143,4 +154,16 @@ pub enum FinishReason {
     Cancelled,
     /// It could not go on; the text so far stands.
     Error,
+}
+
+impl FinishReason {
+    /// As traces and results write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Cancelled => "cancelled",
+            Self::Error => "error",
+        }
+    }
 }

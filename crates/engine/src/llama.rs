@@ -225,6 +225,20 @@ impl Model {
         usize::try_from(unsafe { sys::llama_model_n_embd_out(self.model.as_ptr()) }).unwrap_or(0)
     }
 
+    /// The bytes of its weights, and of its cache for each token of context, in half precision.
+    pub fn footprint(&self) -> (u64, u64) {
+        let count = |n: i32| u64::try_from(n).unwrap_or(0);
+        // SAFETY: the model is alive.
+        unsafe {
+            let model = self.model.as_ptr();
+            let (heads, caches) =
+                (sys::llama_model_n_head(model), sys::llama_model_n_head_kv(model));
+            let head = count(sys::llama_model_n_embd(model)) / count(heads).max(1);
+            let layers = count(sys::llama_model_n_layer(model));
+            (sys::llama_model_size(model), layers * count(caches) * head * 2 * 2)
+        }
+    }
+
     /// The context the model was trained with.
     pub fn trained_context(&self) -> usize {
         // SAFETY: the model is alive.

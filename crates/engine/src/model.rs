@@ -146,6 +146,7 @@ struct Shared {
     context: usize,
     trained_context: usize,
     hidden_len: usize,
+    footprint: (u64, u64),
 }
 
 impl Model {
@@ -156,9 +157,11 @@ impl Model {
             compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
         let (trained_context, hidden_len) =
             (loaded.model.trained_context(), loaded.model.hidden_len());
+        let footprint = loaded.model.footprint();
         let vocabulary = Arc::new(GgufVocabulary::new(loaded.model));
         let residence = loaded.residence;
-        let shared = Shared { residence, vocabulary, context, trained_context, hidden_len };
+        let shared =
+            Shared { residence, vocabulary, context, trained_context, hidden_len, footprint };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -183,6 +186,11 @@ impl Model {
     /// The length of a hidden state.
     pub fn hidden_len(&self) -> usize {
         self.shared.hidden_len
+    }
+
+    /// The bytes of its weights, and of its cache for each token of context.
+    pub fn footprint(&self) -> (u64, u64) {
+        self.shared.footprint
     }
 
     /// The context the model was trained with.

@@ -184,6 +184,15 @@ impl Example {
         }
     }
 
+    /// The right answer, where there is one.
+    pub fn right(&self) -> Option<String> {
+        match &self.task {
+            Task::Choice { right, .. } => Some(right.clone()),
+            Task::Maths { answer, .. } => Some(answer.clone()),
+            Task::Plain { .. } => None,
+        }
+    }
+
     /// Whether an answer is right; `None` where nothing is.
     pub fn is_right(&self, text: &str) -> Option<bool> {
         let said = self.conclusion(text);

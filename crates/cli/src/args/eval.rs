@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
+use decode::Threshold;
+use eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
 use crate::{
@@ -13,9 +15,12 @@ use crate::{
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {
-    /// Questions with right answers, as JSON lines: question, choices and answerKey; or problem and
-    /// answer
-    #[arg(long, value_name = "FILE", required = true)]
+    /// What is asked: commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text, or builtin, which needs
+    /// no data
+    pub task: TaskName,
+
+    /// The questions, as JSON lines
+    #[arg(long, value_name = "FILE")]
     pub data: Vec<PathBuf>,
 
     /// Only the first N questions
@@ -30,13 +35,33 @@ pub struct EvalArgs {
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_value = "7%")]
     pub budget: Vec<Share>,
 
+    /// Thresholds to measure at, in place of budgets
+    #[arg(long, value_name = "0..1,…", value_delimiter = ',', conflicts_with = "budget")]
+    pub threshold: Vec<Threshold>,
+
     /// Routers to measure: files or names
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
     pub router: Vec<RouterArg>,
 
-    /// Every answer is kept here, and a second run goes on where the first was stopped
+    /// What to compare with, at the same share of tokens; choices between whole answers are always
+    /// among the rows
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "random"
+    )]
+    pub baseline: Vec<Baseline>,
+
+    /// Every answer is kept here, and a second run goes on where the first was stopped. Without it,
+    /// a file under $TANDEM_HOME/results
     #[arg(long, value_name = "FILE")]
-    pub results: PathBuf,
+    pub results: Option<PathBuf>,
+
+    /// Forget the results of an earlier run
+    #[arg(long)]
+    pub fresh: bool,
 
     /// Leave out mode large, which takes the most time; then no gap is known
     #[arg(long)]
@@ -74,4 +99,19 @@ pub struct EvalArgs {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Routers that every trained one has to beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Baseline {
+    /// By lot
+    Random,
+    /// Probability of the proposed token
+    Top1,
+    /// How concentrated the distribution is
+    Entropy,
+    /// Lead of the proposed token over the second
+    Margin,
+    /// None of them
+    None,
 }

@@ -5,7 +5,7 @@ mod eval;
 mod router;
 
 pub use self::bench::{BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs};
-pub use self::eval::EvalArgs;
+pub use self::eval::{Baseline, EvalArgs};
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
 };
@@ -282,9 +282,10 @@ pub struct CloudPlaceArgs {
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
     pub ask_deadline: Duration,
 
-    /// Pretend a network: round trip, jitter and loss, as in 170ms, 170ms:20ms or 170ms:20ms:1%
-    #[arg(long, value_name = "RTT", help_heading = "Cloud")]
-    pub simulate_rtt: Option<Delay>,
+    /// Pretend a network: round trip, jitter and loss, as in 170ms, 170ms:20ms or 170ms:20ms:1%;
+    /// `eval` takes several
+    #[arg(long, value_name = "RTT", value_delimiter = ',', help_heading = "Cloud")]
+    pub simulate_rtt: Vec<Delay>,
 
     /// Ask no cloud at all, and open no socket
     #[arg(long, conflicts_with = "cloud", help_heading = "Cloud")]

@@ -150,7 +150,7 @@ pub struct CalibrateArgs {
     pub output: Option<PathBuf>,
 
     /// Only the first N prompts
-    #[arg(long, value_name = "N", default_value_t = crate::commands::router::PROMPTS, value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "60", value_parser = count)]
     pub limit: usize,
 
     /// Stop an answer after this many tokens

@@ -104,7 +104,7 @@ fn router(args: &DoctorArgs) -> anyhow::Result<String> {
     let edge = config::edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
     Ok(match Judge::choose(args.router.as_ref(), &edge)? {
         Judge::Untrained(kind) => format!("{kind}: needs no training, fits any model"),
-        Judge::Trained { name, file } => {
+        Judge::Trained { name, file, .. } => {
             let metadata = file.metadata();
             format!("{name}: {}, trained for {}", metadata.objective, metadata.model_name)
         }

@@ -89,6 +89,8 @@ pub struct About {
     pub context: Option<usize>,
     /// How many tokens its vocabulary has.
     pub vocabulary: Option<usize>,
+    /// Bytes of its weights, and of its cache for each token.
+    pub footprint: Option<(u64, u64)>,
 }
 
 /// What stands before the question.

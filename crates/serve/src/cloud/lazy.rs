@@ -21,14 +21,14 @@ impl LazyModel {
     /// The model, and how long this call spent loading it.
     pub async fn get(&self) -> Result<(&Model, Duration), EngineError> {
         let started = Instant::now();
-        let was_loaded = self.is_loaded();
+        let was_loaded = self.cell.initialized();
         let load = || Model::load(&self.compute, self.options.clone());
         let model = self.cell.get_or_try_init(load).await?;
         Ok((model, if was_loaded { Duration::ZERO } else { started.elapsed() }))
     }
 
-    /// Whether it is in memory.
-    pub fn is_loaded(&self) -> bool {
-        self.cell.initialized()
+    /// The model, if it is in memory.
+    pub fn loaded(&self) -> Option<&Model> {
+        self.cell.get()
     }
 }

@@ -21,9 +21,6 @@ use crate::{
     show::say,
 };
 
-/// How many prompts are enough unless told otherwise.
-pub const PROMPTS: usize = 60;
-
 /// The shares a table has.
 const SHARES: [f32; 12] = [0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 

@@ -10,8 +10,6 @@ use std::process::ExitCode;
 
 use crate::args::{RouterArgs, RouterCommand};
 
-pub use calibrate::{PROMPTS, Watch};
-
 pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         RouterCommand::Collect(args) => collect::collect(*args).await?,

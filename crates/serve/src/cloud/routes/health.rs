@@ -12,7 +12,8 @@ pub async fn health(State(server): State<Arc<Server>>) -> Json<Health> {
         status: "ok".into(),
         service: "tandem-cloud".into(),
         version: env!("CARGO_PKG_VERSION").into(),
-        loaded: server.model.is_loaded(),
+        loaded: server.model.loaded().is_some(),
         sessions: server.sessions.count(),
+        footprint: server.model.loaded().map(|model| model.footprint()),
     })
 }

@@ -1,0 +1,160 @@
+//! What is measured: small, every router at every budget or threshold and network, large.
+
+use std::collections::HashSet;
+
+use cloud::Delay;
+use decode::{Bar, Budget, Threshold};
+use engine::LoadOptions;
+use eval::{Mode, Point, Run};
+use router::Kind;
+
+use crate::{
+    args::{Baseline, EvalArgs},
+    config::UsageError,
+    judge::{Judge, Share},
+};
+
+/// Where a joint decode asks.
+#[derive(Clone, Copy)]
+enum Aim {
+    Budget(Share),
+    Threshold(Threshold),
+}
+
+/// In the order in which a question is answered.
+pub fn points(args: &EvalArgs, delays: &[Delay], edge: &LoadOptions) -> anyhow::Result<Vec<Run>> {
+    let judges = judges(args, edge)?;
+    let aims: Vec<Aim> = match args.threshold.as_slice() {
+        [] => args.budget.iter().map(|&share| Aim::Budget(share)).collect(),
+        some => some.iter().map(|&threshold| Aim::Threshold(threshold)).collect(),
+    };
+    let networks: Vec<Option<Delay>> = match delays {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let mut runs = vec![];
+    // The first router watches the edge alone, so that its scores can be compared with the truth.
+    runs.push(small(&judges[0]));
+    for &network in &networks {
+        for &aim in &aims {
+            for judge in &judges {
+                runs.push(joint(judge, aim, network));
+            }
+            if args.baseline.contains(&Baseline::Random) {
+                let like = runs[runs.len() - judges.len()].point.name.clone();
+                runs.push(random(aim, like, network));
+            }
+        }
+        if !args.no_large {
+            runs.push(large(network));
+        }
+    }
+    let mut names = HashSet::new();
+    if let Some(twice) = runs.iter().find(|run| !names.insert(run.point.name.as_str())) {
+        let name = &twice.point.name;
+        let reason = format!("{name:?} is measured twice: give router files different names");
+        return Err(UsageError(reason).into());
+    }
+    Ok(runs)
+}
+
+/// Those that were named, and the baselines.
+fn judges(args: &EvalArgs, edge: &LoadOptions) -> anyhow::Result<Vec<Judge>> {
+    let mut judges: Vec<Judge> = match args.router.as_slice() {
+        [] => vec![Judge::choose(None, edge)?],
+        some => {
+            let chosen: anyhow::Result<_> =
+                some.iter().map(|router| Judge::choose(Some(router), edge)).collect();
+            chosen?
+        }
+    };
+    for baseline in &args.baseline {
+        let kind = match baseline {
+            // By lot is a baseline of each aim.
+            Baseline::Random | Baseline::None => continue,
+            Baseline::Top1 => Kind::Top1,
+            Baseline::Entropy => Kind::Entropy,
+            Baseline::Margin => Kind::Margin,
+        };
+        if !judges.iter().any(|judge| judge.to_string() == kind.to_string()) {
+            judges.push(Judge::Untrained(kind));
+        }
+    }
+    Ok(judges)
+}
+
+fn small(judge: &Judge) -> Run {
+    let point = Point {
+        name: "small".into(),
+        mode: Mode::Small,
+        router: Some(judge.to_string()),
+        router_digest: judge.digest(),
+        budget: None,
+        threshold: None,
+        like: None,
+        rtt_ms: None,
+    };
+    let judge = judge.clone();
+    Run { point, build: Box::new(move |seed| judge.build(seed)), bar: Threshold::NEVER.into() }
+}
+
+fn large(network: Option<Delay>) -> Run {
+    let point = Point {
+        name: named("large".into(), network),
+        mode: Mode::Large,
+        router: None,
+        router_digest: None,
+        budget: None,
+        threshold: None,
+        like: None,
+        rtt_ms: network.map(milliseconds),
+    };
+    let build = |_| -> Box<dyn decode::Router> { Box::new(router::Constant::Always) };
+    Run { point, build: Box::new(build), bar: Threshold::ALWAYS.into() }
+}
+
+fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
+    let (name, bar, budget, threshold) = match aim {
+        Aim::Budget(share) => {
+            let bar = Bar::budget(Budget::new(share.0, judge.table()));
+            (format!("{judge} {share}"), bar, Some(share.0), None)
+        }
+        Aim::Threshold(tau) => {
+            (format!("{judge} τ {}", tau.value()), tau.into(), None, Some(tau.value()))
+        }
+    };
+    let point = Point {
+        name: named(name, network),
+        mode: Mode::Joint,
+        router: Some(judge.to_string()),
+        router_digest: judge.digest(),
+        budget,
+        threshold,
+        like: None,
+        rtt_ms: network.map(milliseconds),
+    };
+    let judge = judge.clone();
+    Run { point, build: Box::new(move |seed| judge.build(seed)), bar }
+}
+
+/// By lot: at the budget, or at the share that the first router has at this threshold.
+fn random(aim: Aim, like: String, network: Option<Delay>) -> Run {
+    let mut run = joint(&Judge::Untrained(Kind::Random(None)), aim, network);
+    if let Aim::Threshold(_) = aim {
+        run.point.name = format!("random like {like}");
+        run.point.threshold = None;
+        run.point.like = Some(like);
+    }
+    run
+}
+
+fn named(name: String, network: Option<Delay>) -> String {
+    match network {
+        Some(delay) => format!("{name} rtt {}ms", milliseconds(delay)),
+        None => name,
+    }
+}
+
+fn milliseconds(delay: Delay) -> f64 {
+    delay.rtt().as_secs_f64() * 1000.0
+}

@@ -1,0 +1,60 @@
+//! The table, for people and for programs.
+
+use std::io::Write;
+
+use eval::{Row, Table};
+
+use super::Clock;
+
+pub fn print(table: &Table, clock: Clock, json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    // With several at work the models wait for each other, which is nobody's overhead.
+    let overhead = (clock.parallel == 1 && !clock.wall.is_zero())
+        .then(|| 1.0 - clock.decoding.as_secs_f64() / clock.wall.as_secs_f64());
+    if json {
+        let mut value = serde_json::to_value(table)?;
+        value["harness"] = serde_json::json!({
+            "wall_s": clock.wall.as_secs_f64(),
+            "decoding_s": clock.decoding.as_secs_f64(),
+            "overhead": overhead,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
+    let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
+    let head =
+        "    n  accuracy  95 % interval    gap  cloud   asks  tokens/s  p50 ms  p95 ms     GB";
+    writeln!(out, "{:width$} {head}", "")?;
+    for row in &table.rows {
+        writeln!(out, "{:width$} {}", row.name, line(row))?;
+    }
+    for d in &table.differences {
+        let (of, to) = (&d.of, &d.to);
+        writeln!(out, "{of} − {to}: {:+.3} ({:+.3}..{:+.3})", d.accuracy, d.low, d.high)?;
+    }
+    if let Some(overhead) = overhead {
+        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, clock.wall.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+fn line(row: &Row) -> String {
+    let or_dash = |value: Option<f64>, digits: usize| {
+        value.map_or("–".to_owned(), |v| format!("{v:.digits$}"))
+    };
+    let quality = match (row.accuracy, row.accuracy_low, row.accuracy_high) {
+        (Some(mean), Some(low), Some(high)) => format!("{mean:8.3}  {low:.3}..{high:.3} "),
+        _ => format!("{:>8}  log-likelihood", or_dash(row.likelihood, 3)),
+    };
+    format!(
+        "{:5}  {quality} {:>5}  {:4.1} %  {:5.1}  {:>8}  {:>6}  {:>6}  {:>5}",
+        row.questions,
+        row.gap_recovered.map_or("–".to_owned(), |gap| format!("{:.0} %", gap * 100.0)),
+        row.routed_share * 100.0,
+        row.cloud_calls as f64 / row.questions.max(1) as f64,
+        or_dash(row.tokens_per_second, 1),
+        or_dash(row.between_tokens_p50_ms, 1),
+        or_dash(row.between_tokens_p95_ms, 1),
+        or_dash(row.gigabytes_per_answer, 1),
+    )
+}
