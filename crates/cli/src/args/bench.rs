@@ -19,6 +19,8 @@ pub enum BenchCommand {
     Ask(BenchAskArgs),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
+    /// Tandem beside the loop of the original system, which keeps no cache on either side
+    Original(Box<BenchOriginalArgs>),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -79,6 +81,24 @@ pub struct BenchAskArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct BenchJointArgs {
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchOriginalArgs {
+    /// Tokens of each answer
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count)]
+    pub tokens: usize,
+
+    /// How many prompts, at most 4
+    #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
+    pub prompts: usize,
+
     #[command(flatten)]
     pub generate: GenerateArgs,
 

@@ -4,7 +4,9 @@ mod bench;
 mod eval;
 mod router;
 
-pub use self::bench::{BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs};
+pub use self::bench::{
+    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchOriginalArgs,
+};
 pub use self::eval::{Baseline, EvalArgs};
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,

@@ -14,7 +14,7 @@ use crate::{
     pair::Pair,
 };
 
-const QUESTIONS: [&str; 4] = [
+pub const QUESTIONS: [&str; 4] = [
     "Explain how rain forms.",
     "Write a short letter to a friend about a walk by the sea.",
     "What is a hash table, and when is it useful?",

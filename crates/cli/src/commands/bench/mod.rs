@@ -3,6 +3,7 @@
 mod ask;
 mod edge;
 mod joint;
+mod original;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Edge(args) => edge::edge(args).await?,
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
+        BenchCommand::Original(args) => original::original(*args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,225 @@
+//! `tandem bench original`: Tandem beside the loop of the system it grew from.
+//!
+//! The original's demo has no cache on either side: its small model reads the whole text again for
+//! every token, and every ask sends the whole text, has it read again, and brings one token. Here
+//! both loops run the same pair, prompts, router, threshold and network, in turn.
+
+use std::{io::Write, sync::Arc, time::Duration};
+
+use decode::{
+    Answer, Ask, Bar, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened,
+    Plan, Router, Routing, Sampling, Session, Stats, Step, Token, Vocabulary, Want,
+};
+use serde::Serialize;
+
+use super::joint::QUESTIONS;
+use crate::{
+    args::BenchOriginalArgs,
+    config::{Generate, UsageError},
+    crew::{Crew, Worker},
+};
+
+/// An edge that reads everything again at every step.
+struct Forgetful<E> {
+    edge: E,
+    text: Vec<Token>,
+}
+
+impl<E: Edge> Edge for Forgetful<E> {
+    fn vocabulary(&self) -> Arc<dyn Vocabulary> {
+        self.edge.vocabulary()
+    }
+
+    fn context(&self) -> usize {
+        self.edge.context()
+    }
+
+    fn keep_common(&mut self, _: &[Token]) -> usize {
+        self.text.clear();
+        0
+    }
+
+    async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
+        self.text.extend_from_slice(unread);
+        self.edge.keep_common(&[]);
+        self.edge.step(&self.text).await
+    }
+}
+
+/// A cloud that meets us anew at every ask, and says one token.
+struct Afresh<'a>(&'a mut cloud::Remote);
+
+impl Cloud for Afresh<'_> {
+    async fn open(&mut self) -> Result<Opened, CloudError> {
+        self.0.open().await
+    }
+
+    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        self.0.close().await;
+        self.0.open().await?;
+        self.0.next(Ask { want: Want::Tokens(1), ..ask }).await
+    }
+}
+
+/// One loop over all prompts.
+#[derive(Serialize)]
+struct Figures {
+    tokens: usize,
+    routed_share: f64,
+    asks: usize,
+    tokens_per_second: f64,
+    time_between_tokens_ms: f64,
+    edge_seconds: f64,
+    cloud_prefilled: Option<usize>,
+    cloud_prefilled_per_ask: Option<f64>,
+}
+
+pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
+    let wanted = args.generate.with_preset()?;
+    if wanted.cloud.place.offline {
+        return Err(UsageError("asks are measured: not with --offline".into()).into());
+    }
+    let generate = Generate::new(&wanted)?;
+    let crew = Crew::new(&wanted.edge, Some(&wanted.cloud), &wanted.machine, 1).await?;
+    let mut worker = crew.worker().await?;
+    let bench = Bench {
+        router: generate.judge.build(generate.sampling.seed),
+        // Both loops judge alike: a budget would follow each its own way.
+        bar: generate.bar.threshold().into(),
+        system: generate.system.clone(),
+        tokens: args.tokens,
+    };
+    bench.warm_up(&mut worker).await?;
+    let (mut ours, mut theirs) = (vec![], vec![]);
+    // In turn, so that a slow moment of the machine is shared.
+    for question in QUESTIONS.iter().take(args.prompts) {
+        ours.push(bench.tandem(&mut worker, question).await?);
+        theirs.push(bench.original(&mut worker, question).await?);
+    }
+    worker.remote.close().await;
+    print(&figures(&ours), &figures(&theirs), &generate, args.json)
+}
+
+struct Bench {
+    router: Box<dyn Router>,
+    bar: Bar,
+    system: String,
+    tokens: usize,
+}
+
+impl Bench {
+    /// Loading the models is not what is measured.
+    async fn warm_up(&self, worker: &mut Worker) -> anyhow::Result<()> {
+        worker.introduce(&self.messages("Say hi."), true)?;
+        worker.remote.open().await?;
+        Ok(())
+    }
+
+    fn messages(&self, question: &str) -> [Message; 2] {
+        [Message::system(&self.system), Message::user(question)]
+    }
+
+    async fn tandem(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Stats> {
+        let plan = self.plan(worker, question).await?;
+        let cloud = &mut worker.remote;
+        finish(Session::new(&mut worker.edge, Some(self.routing(cloud)), plan)?).await
+    }
+
+    async fn original(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Stats> {
+        let plan = self.plan(worker, question).await?;
+        let edge = Forgetful { edge: &mut worker.edge, text: vec![] };
+        let cloud = Afresh(&mut worker.remote);
+        finish(Session::new(edge, Some(self.routing(cloud)), plan)?).await
+    }
+
+    fn routing<C>(&self, cloud: C) -> Routing<&dyn Router, C> {
+        let (bar, on_error) = (self.bar.clone(), OnCloudError::Fail);
+        Routing { router: &*self.router, bar, cloud, on_error }
+    }
+
+    /// Every answer begins with nothing read.
+    async fn plan(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Plan> {
+        let messages = self.messages(question);
+        worker.edge.truncate(0);
+        worker.remote.close().await;
+        worker.introduce(&messages, false)?;
+        Ok(Plan {
+            prompt: worker.edge.model().vocabulary().prompt(&messages)?,
+            written: vec![],
+            sampling: Sampling::default(),
+            limits: Limits { max_tokens: self.tokens, stops: vec![] },
+        })
+    }
+}
+
+async fn finish<E: Edge, R: Router, C: Cloud>(
+    mut session: Session<E, R, C>,
+) -> anyhow::Result<Stats> {
+    while session.next().await?.is_some() {}
+    Ok(session.transcript().stats())
+}
+
+fn figures(stats: &[Stats]) -> Figures {
+    let sum = |f: fn(&Stats) -> usize| stats.iter().map(f).sum::<usize>();
+    let seconds = |f: fn(&Stats) -> Duration| stats.iter().map(f).sum::<Duration>().as_secs_f64();
+    let (tokens, asks) = (sum(|s| s.tokens), sum(|s| s.asks));
+    let prefilled: Option<usize> = stats.iter().map(|s| s.cloud_prefilled).sum();
+    // The first token is the prompt's price.
+    let between = seconds(|s| s.total.saturating_sub(s.time_to_first_token));
+    let gaps = tokens.saturating_sub(stats.len()).max(1);
+    Figures {
+        tokens,
+        routed_share: sum(|s| s.cloud_tokens) as f64 / tokens.max(1) as f64,
+        asks,
+        tokens_per_second: tokens as f64 / seconds(|s| s.total).max(f64::EPSILON),
+        time_between_tokens_ms: between * 1000.0 / gaps as f64,
+        edge_seconds: seconds(|s| s.times.edge_prefill + s.times.edge_decode),
+        cloud_prefilled: prefilled,
+        cloud_prefilled_per_ask: prefilled.map(|n| n as f64 / asks.max(1) as f64),
+    }
+}
+
+fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> anyhow::Result<()> {
+    let speed = ours.tokens_per_second / theirs.tokens_per_second;
+    let between = theirs.time_between_tokens_ms / ours.time_between_tokens_ms;
+    let prefilled = ours
+        .cloud_prefilled_per_ask
+        .zip(theirs.cloud_prefilled_per_ask)
+        .map(|(ours, theirs)| theirs / ours.max(f64::EPSILON));
+    let mut out = std::io::stdout().lock();
+    if json {
+        let json = serde_json::json!({
+            "tandem": ours,
+            "original": theirs,
+            "ratios": {
+                "tokens_per_second": speed,
+                "time_between_tokens": between,
+                "cloud_prefilled_per_ask": prefilled,
+            },
+        });
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    writeln!(out, "router {}, threshold {}", generate.judge, generate.bar.threshold())?;
+    for (name, f) in [("tandem", ours), ("original", theirs)] {
+        writeln!(
+            out,
+            "  {name:8}  {:6.2} tokens/s, one every {:6.1} ms; {} tokens, {:.1} % from the cloud, \
+             {} asks, {} tokens prefilled there an ask",
+            f.tokens_per_second,
+            f.time_between_tokens_ms,
+            f.tokens,
+            f.routed_share * 100.0,
+            f.asks,
+            f.cloud_prefilled_per_ask.map_or("?".into(), |n| format!("{n:.1}")),
+        )?;
+    }
+    writeln!(
+        out,
+        "tandem writes {speed:.1} times as many tokens a second; {between:.1} times shorter gaps"
+    )?;
+    if let Some(prefilled) = prefilled {
+        writeln!(out, "the original prefills {prefilled:.1} times as many tokens an ask")?;
+    }
+    Ok(())
+}
