@@ -43,7 +43,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
             args.router.extend(own);
         }
     }
-    let all = eval::task::read(args.task, &args.data)?;
+    let all = eval::read(args.task, &args.data)?;
     let data = digest(&all);
     let most = args.limit.unwrap_or(usize::MAX);
     let examples: Vec<Example> = all.into_iter().skip(args.skip).take(most).collect();
