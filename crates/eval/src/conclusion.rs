@@ -6,13 +6,14 @@
 //! of an explanation.
 //!
 //! - [`cue`]: where a text concludes
-//! - [`choice`](mod@choice): which choice it concludes with
+//! - [`choice`](mod@choice): which choice it concludes with; `words`: how its text is found
 //! - [`number`](mod@number): which number; [`value`]: when two numbers are the same
 
 pub mod choice;
 pub mod cue;
 pub mod number;
 pub mod value;
+mod words;
 
 pub use choice::choice;
 pub use number::number;

@@ -1,6 +1,11 @@
 //! Which choice an answer concludes with.
 
-use super::cue::{Cue, Kind, cues, line, sentence};
+use super::{
+    cue::{Cue, Kind, cues, line, sentence},
+    words::{
+        QUOTES, after_word, first_word, is_over, plain, skip_leads, starts_with_reason, strip_text,
+    },
+};
 
 /// The label of the choice an answer concludes with, as the question spells it.
 ///
@@ -36,18 +41,12 @@ struct Choices<'a> {
     texts: &'a [String],
 }
 
-/// Words that may follow a label or a choice and say no more about which it is.
-const REASONS: [&str; 8] = ["because", "since", "as", "for", "which", "where", "so", "due"];
-/// Words between a conclusion and its label.
-const LEADS: [&str; 8] =
-    ["option", "choice", "label", "letter", "answer", "most", "likely", "probably"];
-const QUOTES: [char; 7] = [' ', '\t', ':', '"', '\'', '$', '{'];
-
 impl<'a> Choices<'a> {
     fn said(&self, cue: Cue<'_>) -> Said<'a> {
         let line = line(cue.behind);
         let mut front = line.trim_start_matches(QUOTES);
-        if let Some(denied) = after_word(front, "not") {
+        // A choice may begin with "not".
+        if let (None, Some(denied)) = (self.text(front), after_word(front, "not")) {
             let Some((_, rest)) = sentence(denied).0.split_once(" but ") else {
                 return Said::Nothing;
             };
@@ -86,19 +85,22 @@ impl<'a> Choices<'a> {
         }
         let said = sentence(front).0;
         for (at, _) in said.match_indices('(') {
-            let denied =
-                ["not", "than", "unlike"].iter().any(|w| last_words(&said[..at]).any(|l| l == *w));
+            let mut before = said[..at].split_whitespace().rev().take(2);
+            let denied = before.any(|word| ["not", "than", "unlike"].contains(&word));
             if let (false, Some((label, rest))) = (denied, self.in_parentheses(&said[at..])) {
                 return one(label, rest);
             }
         }
         // "B mountain"; but "A" and "I" are words of their own.
-        let word = first_word(skip_leads(front));
-        match self.known(word) {
-            Some(label) if label == word && is_letter(word) && !matches!(word, "A" | "I") => {
-                Said::Label(label)
-            }
-            _ => Said::Nothing,
+        let front = skip_leads(front);
+        let word = first_word(front);
+        let capital = word.chars().all(char::is_uppercase) && !matches!(word, "A" | "I");
+        let rest = &front[word.len()..];
+        let beside =
+            rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+        match self.known(word).filter(|_| capital && beside) {
+            Some(label) => one(label, rest),
+            None => Said::Nothing,
         }
     }
 
@@ -172,16 +174,24 @@ impl<'a> Choices<'a> {
         self.labels.iter().map(String::as_str).find(|known| known.eq_ignore_ascii_case(label))
     }
 
-    /// The longest choice that stands here; `None` for its label if several choices read the same.
+    /// The longest choice that stands here; `None` for its label if several choices read the same,
+    /// capitals and all.
     fn text<'t>(&self, front: &'t str) -> Option<(Option<&'a str>, &'t str)> {
         let found = |(label, text): (&'a String, &'a String)| {
-            strip_text(front, text).map(|rest| (label.as_str(), rest))
+            strip_text(front, text).map(|rest| (label.as_str(), text.trim(), rest))
         };
         let found: Vec<_> = self.labels.iter().zip(self.texts).filter_map(found).collect();
-        let shortest = found.iter().map(|(_, rest)| rest.len()).min()?;
-        let mut longest = found.into_iter().filter(|(_, rest)| rest.len() == shortest);
-        let (label, rest) = longest.next()?;
-        Some((longest.next().is_none().then_some(label), rest))
+        let shortest = found.iter().map(|(_, _, rest)| rest.len()).min()?;
+        let longest: Vec<_> = found.into_iter().filter(|found| found.2.len() == shortest).collect();
+        let exact = |(_, text, _): &&(_, &str, _)| front.contains(text.trim_end_matches('.'));
+        match longest.as_slice() {
+            [(label, _, rest)] => Some((Some(label), rest)),
+            several => {
+                let mut exact = several.iter().filter(exact);
+                let one = exact.next().filter(|_| exact.next().is_none());
+                Some((one.map(|(label, ..)| *label), several.first()?.2))
+            }
+        }
     }
 
     /// Whether a second choice is named in the same breath: "(a) or (b)", "B, C".
@@ -190,32 +200,21 @@ impl<'a> Choices<'a> {
         let at = self.labels.iter().position(|other| other == label);
         let own = at.and_then(|at| self.texts.get(at)).and_then(|text| strip_text(rest, text));
         let rest = own.unwrap_or(rest).trim_start();
-        let joined = rest.trim_start_matches([',', '/', '&', ' ']);
-        let and = |text: &'_ str| {
-            ["or", "and"].iter().find_map(|word| after_word(text, word).map(str::len))
-        };
-        let behind = match and(joined) {
-            Some(left) => &joined[joined.len() - left..],
-            None => joined,
-        };
-        let behind = behind.trim_start();
-        let separated = behind.len() < rest.len();
-        let second = match self.in_parentheses(behind) {
-            Some((second, _)) => Some(second),
-            // A lower-case "a" is an article far more often.
-            None if separated => self
-                .label(behind)
-                .map(|(second, _)| second)
-                .filter(|second| behind.starts_with(*second)),
-            None => None,
-        };
+        let next = rest.trim_start_matches([',', '/', '&', ' ']);
+        let next = ["or", "and"].iter().find_map(|word| after_word(next, word)).unwrap_or(next);
+        let second = self.in_parentheses(next).map(|(second, _)| second);
+        if next.len() == rest.len() {
+            // Nothing joins them but that they stand side by side.
+            return second.is_some_and(|second| second != label);
+        }
+        // A lower-case "a" is an article far more often.
+        let bare = || self.label(next).map(|found| found.0).filter(|&l| next.starts_with(l));
         let text = || {
-            self.text(behind).filter(|(_, rest)| {
-                separated && { is_over(rest) || self.in_parentheses(rest.trim_start()).is_some() }
-            })
+            let (found, rest) = self.text(next)?;
+            let whole = is_over(rest) || self.in_parentheses(rest.trim_start()).is_some();
+            found.filter(|_| whole)
         };
-        let second = second.or_else(|| text().and_then(|(second, _)| second));
-        second.is_some_and(|second| second != label)
+        second.or_else(bare).or_else(text).is_some_and(|second| second != label)
     }
 
     /// Whether the text ends before the conclusion does: in a parenthesis, or in a choice.
@@ -226,99 +225,4 @@ impl<'a> Choices<'a> {
         let begun = self.texts.iter().any(|text| text.to_lowercase().starts_with(&start));
         last && (open || begun)
     }
-}
-
-/// Without markup, and with one kind of quotes and parentheses.
-fn plain(text: &str) -> String {
-    let text = ["\\text", "\\textbf", "\\mathrm", "\\mathbf"]
-        .iter()
-        .fold(text.to_owned(), |text, command| text.replace(&format!("{command}{{"), "{"));
-    let text = text.replace("\\(", " ").replace("\\)", " ");
-    let mapped = text.chars().filter(|c| !matches!(c, '*' | '`' | '\r')).map(|c| match c {
-        '“' | '”' | '«' | '»' => '"',
-        '‘' | '’' => '\'',
-        '（' => '(',
-        '）' => ')',
-        '：' => ':',
-        '\u{a0}' | '\u{202f}' => ' ',
-        c => c,
-    });
-    mapped.collect()
-}
-
-/// What follows a choice's text, with or without an article; `None` if the text does not stand
-/// here as whole words.
-fn strip_text<'t>(front: &'t str, text: &str) -> Option<&'t str> {
-    let text = text.trim().trim_start_matches(QUOTES).trim_end_matches(['.', '"', '\'']);
-    let (bare_front, bare_text) = (skip_article(front), skip_article(text));
-    strip(front, text).or_else(|| strip(bare_front, bare_text))
-}
-
-fn strip<'t>(front: &'t str, text: &str) -> Option<&'t str> {
-    let mut rest = front;
-    let mut words = text.split_whitespace().peekable();
-    words.peek()?;
-    for word in words {
-        rest = rest.trim_start_matches(' ');
-        for wanted in word.chars() {
-            let found = rest.chars().next()?;
-            if found != wanted && !found.to_lowercase().eq(wanted.to_lowercase()) {
-                return None;
-            }
-            rest = &rest[found.len_utf8()..];
-        }
-        // The next word begins here too, if only spaces are between them.
-        if rest.starts_with(char::is_alphanumeric) {
-            return None;
-        }
-    }
-    let mut next = rest.chars();
-    let goes_on = match (next.next(), next.next()) {
-        (Some('-' | '\'' | '/'), Some(c)) => c.is_alphanumeric(),
-        (Some('.' | ','), Some(c)) => c.is_ascii_digit(),
-        _ => false,
-    };
-    (!goes_on).then_some(rest)
-}
-
-fn skip_article(text: &str) -> &str {
-    ["a", "an", "the"].iter().find_map(|article| after_word(text, article)).unwrap_or(text)
-}
-
-fn skip_leads(mut text: &str) -> &str {
-    while let Some(rest) = LEADS.iter().find_map(|lead| after_word(text, lead)) {
-        text = rest.trim_start_matches(QUOTES);
-    }
-    text
-}
-
-/// What follows a word, in any case, and the space behind it.
-fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
-    let (start, rest) = text.split_at_checked(word.len())?;
-    let found = start.eq_ignore_ascii_case(word) && rest.starts_with([' ', ':']);
-    found.then(|| rest.trim_start_matches([' ', ':']))
-}
-
-/// Whether nothing more is said about which choice it is.
-fn is_over(rest: &str) -> bool {
-    let rest = rest.trim_start();
-    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '%') || starts_with_reason(rest)
-}
-
-fn starts_with_reason(text: &str) -> bool {
-    REASONS.contains(&first_word(text))
-}
-
-fn is_letter(word: &str) -> bool {
-    word.chars().all(char::is_alphabetic)
-}
-
-fn first_word(text: &str) -> &str {
-    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-    &text[..end]
-}
-
-/// The two words before a place.
-fn last_words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace().rev().take(2)
 }

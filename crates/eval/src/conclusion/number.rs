@@ -18,7 +18,9 @@ pub fn number(text: &str) -> Option<String> {
         return Some(normal_number(last.behind));
     }
     for cue in cues(text).iter().filter(|cue| cue.kind == Kind::Words) {
-        let said = sentence(line(cue.behind).trim_start_matches([':', ' '])).0;
+        let line = line(cue.behind).trim_start_matches([':', ' ']);
+        // A dash of a list is no minus.
+        let said = sentence(line.strip_prefix("- ").unwrap_or(line)).0;
         let says = !said.is_empty() && !said.contains("\\boxed") && !said.starts_with("not ");
         if says {
             return first(said);
