@@ -7,7 +7,7 @@
 //!   whether that is right
 //! - [`sweep`]: every question at every point; [`costs`]: what an answer cost
 //! - [`results`]: answers as they come in; [`figures`]: what they cost, and statistics;
-//!   [`table`]: what they say together
+//!   [`table`]: what they say together; [`report`]: the same with pictures
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod builtin;
@@ -18,6 +18,7 @@ pub mod encoding;
 pub mod example;
 pub mod figures;
 pub mod read;
+pub mod report;
 pub mod results;
 mod row;
 pub mod sweep;
@@ -28,6 +29,7 @@ pub use compare::Compare;
 pub use example::{Example, Task, Worked};
 pub use figures::{Figures, Split};
 pub use read::{ReadError, read};
+pub use report::{Report, ReportError};
 pub use results::{
     About, Mode, Outcome, Piece, Point, Question, Record, Results, ResultsError, Spent,
 };
