@@ -71,7 +71,7 @@ function answer({ text, share, mode, delay, score, draw }) {
     fallback_tokens: 0,
     characters: text.length,
     asks,
-    cloud_prefilled: 60 + 4 * asks,
+    cloud_prefilled: mode === "small" ? 0 : 60 + 4 * asks,
     cloud_cached: 0,
     cloud_decoded: cloud,
     edge_bytes: mode === "large" ? 0 : 98_000_000 * words.length,

@@ -230,10 +230,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a file.
+    /// Reads a file. A last line that is not whole is left out: a run may still be writing it, or
+    /// was killed there.
     pub fn read(path: &Path) -> Result<Self, ResultsError> {
         let written = fs::read(path).map_err(|source| file_error(path, source))?;
-        parse(path, &written)?.ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
+        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        parse(path, &written[..whole])?
+            .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod bench;
 mod eval;
+mod report;
 mod router;
 
 pub use self::bench::{
     BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchOriginalArgs,
 };
 pub use self::eval::{Baseline, EvalArgs};
+pub use self::report::ReportArgs;
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
 };
@@ -56,6 +58,8 @@ pub enum Command {
     Router(RouterArgs),
     /// Measure how good the pair's answers are, by router and budget
     Eval(EvalArgs),
+    /// Results of eval as a page with plots, and as a summary
+    Report(ReportArgs),
     /// Measure this machine
     Bench(BenchArgs),
     /// Print a completion script for your shell

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod doctor;
 pub mod eval;
 pub mod pull;
+pub mod report;
 pub mod router;
 pub mod run;
 pub mod version;

@@ -57,8 +57,8 @@ pub struct Calibration {
     pub lowest: Reliability,
 }
 
-/// One for every router that scores; `random` knows nothing.
-pub fn of(record: &Record) -> Vec<Calibration> {
+/// One for every router that scores, in this order; `random` knows nothing.
+pub fn of(record: &Record, routers: &[&str]) -> Vec<Calibration> {
     let mut found: Vec<(f64, Calibration)> = vec![];
     let scored = record.points.iter().filter(|p| p.mode != Mode::Large);
     for point in scored.filter(|p| !is_random(p.router.as_deref())) {
@@ -74,6 +74,8 @@ pub fn of(record: &Record) -> Vec<Calibration> {
             None => found.push((share, calibration)),
         }
     }
+    let place = |c: &Calibration| routers.iter().position(|r| *r == c.router);
+    found.sort_by_key(|(_, calibration)| place(calibration).unwrap_or(usize::MAX));
     found.into_iter().map(|(_, calibration)| calibration).collect()
 }
 
@@ -161,7 +163,7 @@ pub fn separations(calibrations: &[Calibration]) -> Grid {
     Grid::new(
         calibrations,
         &[
-            ("", &|c| Some(c.point.clone())),
+            ("point", &|c| Some(c.point.clone())),
             ("answers", &|c| Some(c.answers.to_string())),
             ("by mean score", &|c| c.mean.separation.map(hundredths)),
             ("by lowest score", &|c| c.lowest.separation.map(hundredths)),
@@ -180,7 +182,7 @@ pub fn bins_of(calibrations: &[Calibration]) -> Grid {
     Grid::new(
         &rows,
         &[
-            ("", &|(point, ..)| Some((*point).clone())),
+            ("point", &|(point, ..)| Some((*point).clone())),
             ("score of an answer", &|(_, what, _)| Some((*what).to_owned())),
             ("on average", &|(.., bin)| Some(thousandths(bin.score))),
             ("answers", &|(.., bin)| Some(bin.answers.to_string())),

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::numbers::{hundredths, milliseconds, percent, points, tenths, thousandths};
+use super::numbers::{
+    hundredths, milliseconds, percent, points, short_milliseconds, tenths, thousandths,
+};
 use crate::{
     figures::Estimate,
     table::{Difference, Row},
@@ -46,7 +48,7 @@ pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
     Grid::new::<Read>(
         rows,
         &[
-            ("", &|(row, _)| Some(row.name.clone())),
+            ("point", &|(row, _)| Some(row.name.clone())),
             ("answers", &|(row, _)| Some(row.questions.to_string())),
             ("right", &|(row, _)| row.accuracy.map(percent)),
             ("95 % interval", &|(row, _)| {
@@ -62,7 +64,7 @@ pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
             ("distinct word pairs", &|(row, _)| row.distinct.map(percent)),
             ("from the cloud", &|(row, _)| Some(percent(row.routed_share))),
             ("threshold", &|(row, _)| row.threshold.map(|t| thousandths(f64::from(t)))),
-            ("delay", &|(row, _)| row.rtt_ms.map(milliseconds)),
+            ("delay", &|(row, _)| row.rtt_ms.map(short_milliseconds)),
             ("tokens an answer", &|(row, _)| Some(tenths(row.tokens_per_answer))),
             ("characters an answer", &|(row, _)| Some(tenths(row.characters_per_answer))),
             ("cloud calls an answer", &|(row, _)| Some(each(row.cloud_calls, row))),
@@ -84,7 +86,7 @@ pub fn of_differences(differences: &[Difference]) -> Grid {
     Grid::new(
         differences,
         &[
-            ("", &|d| Some(d.of.clone())),
+            ("point", &|d| Some(d.of.clone())),
             ("less", &|d| Some(d.to.clone())),
             ("percentage points", &|d| Some(points(d.accuracy))),
             ("95 % interval", &|d| Some(format!("{} … {}", points(d.low), points(d.high)))),

@@ -78,6 +78,18 @@ impl Measure {
         }
     }
 
+    /// What it cannot tell.
+    pub fn limits(self) -> Option<&'static str> {
+        match self {
+            Self::Accuracy => None,
+            Self::Likelihood => Some(
+                "Likelihood is the large model’s own opinion: it favours texts like its own, \
+                 common words and repetition. A text is not good because the large model finds it \
+                 likely; read it beside distinctness, length and the texts themselves.",
+            ),
+        }
+    }
+
     /// A value in a sentence.
     pub fn number(self, value: f64) -> String {
         match self {

@@ -10,15 +10,14 @@ use super::{
     grid,
     grid::Grid,
     measure::Measure,
-    numbers::{milliseconds, percent},
-    pictures,
+    numbers::{percent, points, short_milliseconds},
     pictures::Picture,
+    pictures::{self, split},
     readings::{Readings, is_random},
 };
 use crate::{
-    figures::Split,
     results::{About, Mode, Record},
-    table::{Kind, Row, Table},
+    table::{Kind, Table},
 };
 
 /// A name and what it stands for.
@@ -41,8 +40,10 @@ pub struct Section {
     pub headline: Vec<String>,
     /// What is missing, or must be known to read the rest.
     pub notes: Vec<String>,
-    /// Every row.
+    /// Every point that was run.
     pub table: Grid,
+    /// Whole answers, put together afterwards.
+    pub whole_answers: Grid,
     /// The first router against the others.
     pub differences: Grid,
     /// The plots.
@@ -78,21 +79,24 @@ impl Section {
         let table = Table::of(record);
         let measure = Measure::of(record);
         let readings = Readings::of(record, &table, measure);
-        let calibration = calibration::of(record);
+        let calibration = calibration::of(record, &readings.routers());
         let examples =
             readings.middle().map(|middle| examples::of(record, &middle.row.name, measure));
         let notes = notes(record, &readings);
         let valued: Vec<_> =
             table.rows.iter().map(|row| (row.clone(), measure.read(row, record))).collect();
+        let (put_together, run): (Vec<_>, Vec<_>) =
+            valued.into_iter().partition(|(row, _)| matches!(row.mode, Kind::Query | Kind::Oracle));
         Ok(Self {
             heading: record.about.task.clone(),
             facts: facts(record),
             headline: headline(&readings, &table, examples.as_ref()),
             notes: notes.clone(),
-            table: grid::of_rows(&valued),
+            table: grid::of_rows(&run),
+            whole_answers: grid::of_rows(&put_together),
             differences: grid::of_differences(&table.differences),
             pictures: pictures::of(&readings, &table.rows, &calibration)?,
-            split: split(&table.rows, readings.routers().first().copied()),
+            split: split::grid(&table.rows, readings.routers().first().copied()),
             separations: calibration::separations(&calibration),
             bins: calibration::bins_of(&calibration),
             figures: Figures {
@@ -144,7 +148,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
     let Some(middle) = readings.middle() else { return said };
     let row = middle.row;
     let mut sentence = format!(
-        "{}, with {} of the tokens from the large model: {} ({} to {})",
+        "Together ({}), with {} of the tokens from the large model: {} ({} to {})",
         row.name,
         percent(row.routed_share),
         measure.number(middle.worth.mean),
@@ -161,9 +165,9 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         let sure = if d.low > 0.0 || d.high < 0.0 { "" } else { ", which may be luck" };
         said.push(format!(
             "Against random routing at the same share: {} percentage points ({} to {}){sure}.",
-            super::numbers::points(d.accuracy),
-            super::numbers::points(d.low),
-            super::numbers::points(d.high),
+            points(d.accuracy),
+            points(d.low),
+            points(d.high),
         ));
     }
     if let Some(Examples { changes, .. }) = examples.filter(|_| measure == Measure::Accuracy) {
@@ -206,36 +210,14 @@ fn notes(record: &Record, readings: &Readings) -> Vec<String> {
         );
     }
     if let [first, _, ..] = readings.delays().as_slice() {
-        let first = first.map_or("none".to_owned(), milliseconds);
+        let first = first.map_or("none".to_owned(), short_milliseconds);
         notes.push(format!(
             "Several delays to the cloud were simulated. Plots against the share of tokens are of \
              the shortest ({first}); there is a plot against time for each."
         ));
     }
-    if readings.measure == Measure::Likelihood {
-        notes.push(pictures::LIKELIHOOD.trim().to_owned());
-    }
+    notes.extend(readings.measure.limits().map(str::to_owned));
     notes
-}
-
-fn split(rows: &[Row], first: Option<&str>) -> Grid {
-    let rows: Vec<_> = rows
-        .iter()
-        .filter(|row| pictures::in_split(row, first))
-        .filter_map(|row| Some((row.name.clone(), row.split?)))
-        .collect();
-    let part = |at: usize| {
-        move |(_, split): &(String, Split)| {
-            Some(split.parts()[at].1).filter(|ms| *ms > 0.0).map(milliseconds)
-        }
-    };
-    let cells: Vec<_> = (0..Split::default().parts().len()).map(part).collect();
-    let mut columns: Vec<grid::Column<'_, (String, Split)>> =
-        vec![("", &|(name, _)| Some(name.clone()))];
-    for ((name, _), cell) in Split::default().parts().into_iter().zip(&cells) {
-        columns.push((name, cell));
-    }
-    Grid::new(&rows, &columns)
 }
 
 fn capital(words: &str) -> String {

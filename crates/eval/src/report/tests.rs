@@ -270,7 +270,7 @@ fn every_delay_has_its_own_plot_against_time() {
     }
     let page = page(&[record(QUESTIONS, all)]);
     assert_eq!(page.matches("<figure class=\"time\">").count(), 2);
-    assert!(page.contains("170 ms to the cloud and back"));
+    assert!(page.contains("170\u{a0}ms to the cloud and back"));
     assert_eq!(page.matches("<figure class=\"share\">").count(), 1);
     assert!(page.contains("Several delays to the cloud were simulated"));
 }

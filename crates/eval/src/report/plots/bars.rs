@@ -10,8 +10,10 @@ use crate::report::ReportError;
 
 const WIDTH: u32 = 420;
 /// Room for a bar and the name above it.
-const STEP: i32 = 44;
+const STEP: i32 = 48;
 const BAR: i32 = 18;
+/// Letters that fit above a bar; the tables have the whole name.
+const LETTERS: usize = 46;
 /// Room for the sum behind the longest bar.
 const SUM: i32 = 84;
 
@@ -42,8 +44,8 @@ pub fn bars(bars: &[Bar], number: fn(f64) -> String) -> Result<Drawing, ReportEr
         let mut top = 2;
         for bar in bars {
             let name = words(Ink::Text, Pos::new(HPos::Left, VPos::Top));
-            area.draw(&Text::new(bar.name.as_str(), (1, top), name)).map_err(failed)?;
-            let (above, mut so_far) = (top + 20, 0.0);
+            area.draw(&Text::new(shorten(&bar.name), (1, top), name)).map_err(failed)?;
+            let (above, mut so_far) = (top + 19, 0.0);
             for (part, length) in (0..PARTS).zip(&bar.parts).filter(|(_, length)| **length > 0.0) {
                 let left = pixel(so_far * scale);
                 so_far += length;
@@ -58,6 +60,13 @@ pub fn bars(bars: &[Bar], number: fn(f64) -> String) -> Result<Drawing, ReportEr
         }
         Ok(())
     })
+}
+
+fn shorten(name: &str) -> String {
+    match name.char_indices().nth(LETTERS) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
 }
 
 /// What a legend shows of a part.
@@ -88,5 +97,7 @@ mod tests {
         assert!(marks.contains("width=\"336\"") && marks.contains("width=\"84\""), "{marks}");
         assert!(marks.contains("2 ms") && marks.contains("4 ms"));
         bars(&[of("none", &[0.0])], |_| String::new()).unwrap();
+        let long = bars(&[of(&"é".repeat(99), &[1.0])], |_| String::new()).unwrap().marks;
+        assert!(long.contains(&format!("{}…", "é".repeat(46))) && !long.contains(&"é".repeat(47)));
     }
 }

@@ -10,7 +10,7 @@ use crate::report::ReportError;
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Text this large stays legible where the picture is shrunk to a phone's width.
-const TEXT: u32 = 16;
+const TEXT: u32 = 17;
 
 /// A colour, by what it stands for; the page says what it looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

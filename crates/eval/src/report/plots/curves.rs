@@ -17,6 +17,7 @@ use crate::report::ReportError;
 /// Narrow, so that words in it are legible on a phone.
 const SIZE: (u32, u32) = (420, 320);
 const BAND: f64 = 0.16;
+const WHISKER: f64 = 0.45;
 
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
@@ -159,6 +160,11 @@ impl Curves {
 }
 
 impl Line {
+    /// The same, with its intervals shown.
+    pub fn with(self, doubt: Doubt) -> Self {
+        Self { doubt, ..self }
+    }
+
     fn doubts(
         &self,
         area: &Area,
@@ -182,7 +188,7 @@ impl Line {
         }
         for (x, low, high) in known {
             let stroke = [place(x, low), place(x, high)];
-            let style = colour.mix(0.55).stroke_width(1);
+            let style = colour.mix(WHISKER).stroke_width(1);
             area.draw(&PathElement::new(stroke, style)).map_err(failed)?;
         }
         Ok(())
@@ -193,11 +199,16 @@ impl Line {
         if through.len() > 1 {
             self.style.line(area, &through)?;
         }
+        // A label that would lie on the one before it is left out.
+        let mut labelled: Option<(i32, i32)> = None;
         for (spot, &(x, y)) in self.spots.iter().zip(&through) {
             self.style.mark(area, (x, y))?;
-            if let Some(label) = &spot.label {
-                let style = words(self.style.ink, Pos::new(HPos::Center, VPos::Bottom));
-                area.draw(&Text::new(label.as_str(), (x, y - 8), style)).map_err(failed)?;
+            let free =
+                |(other, height): (i32, i32)| (x - other).abs() > 48 || (y - height).abs() > 18;
+            if let (Some(label), true) = (&spot.label, labelled.is_none_or(free)) {
+                labelled = Some((x, y));
+                let style = words(self.style.ink, Pos::new(HPos::Right, VPos::Bottom));
+                area.draw(&Text::new(label.as_str(), (x - 6, y - 4), style)).map_err(failed)?;
             }
         }
         Ok(())
@@ -249,7 +260,7 @@ mod tests {
     #[test]
     fn one_point_has_a_whisker_and_no_line() {
         let marks = curves(vec![spot(0.5)], Doubt::Band);
-        assert!(!marks.contains("<polygon") && marks.contains("opacity=\"0.55\""), "{marks}");
+        assert!(!marks.contains("<polygon") && marks.contains("opacity=\"0.45\""), "{marks}");
         curves(vec![], Doubt::Whiskers);
     }
 

@@ -10,6 +10,8 @@ use crate::report::ReportError;
 pub enum Mark {
     /// A filled circle.
     Circle,
+    /// A circle that is not filled.
+    Ring,
     /// A square on its side.
     Square,
     /// With its tip up.
@@ -44,12 +46,13 @@ impl Style {
 
     /// A bound, not a way to decode.
     pub const ORACLE: Self =
-        Self { ink: Ink::Level, mark: Mark::Wedge, dash: Some((2, 4)), width: 2 };
+        Self { ink: Ink::Level, mark: Mark::Ring, dash: Some((2, 4)), width: 2 };
 
-    /// The look of whole answers chosen by the router with this number: its colour, other marks.
-    pub fn whole_answers(number: usize) -> Self {
-        let mark = MARKS[(number + 2) % MARKS.len()];
-        Self { mark, dash: Some((3, 4)), width: 2, ..Self::of(number) }
+    /// The same router's look where it chooses between whole answers: its colour, other marks.
+    pub fn for_whole_answers(self) -> Self {
+        let at = MARKS.iter().position(|mark| *mark == self.mark);
+        let mark = at.map_or(self.mark, |at| MARKS[(at + 2) % MARKS.len()]);
+        Self { mark, dash: Some((3, 4)), width: 2, ..self }
     }
 
     /// The look of the line with this number; the first stands out.
@@ -87,6 +90,7 @@ impl Style {
         };
         match self.mark {
             Mark::Circle => area.draw(&Circle::new((x, y), 5, colour.filled())),
+            Mark::Ring => area.draw(&Circle::new((x, y), 5, colour.stroke_width(2))),
             Mark::Square => corners(&[(-4, -4), (4, -4), (4, 4), (-4, 4)]),
             Mark::Triangle => corners(&[(0, -6), (5, 4), (-5, 4)]),
             Mark::Diamond => corners(&[(0, -6), (6, 0), (0, 6), (-6, 0)]),
