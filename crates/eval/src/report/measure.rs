@@ -78,6 +78,14 @@ impl Measure {
         }
     }
 
+    /// No plot of it is narrower.
+    pub fn least(self) -> f64 {
+        match self {
+            Self::Accuracy => 0.1,
+            Self::Likelihood => 0.05,
+        }
+    }
+
     /// What it cannot tell.
     pub fn limits(self) -> Option<&'static str> {
         match self {

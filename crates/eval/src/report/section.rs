@@ -172,9 +172,12 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
     }
     if let Some(Examples { changes, .. }) = examples.filter(|_| measure == Measure::Accuracy) {
         said.push(format!(
-            "Of {} questions the large model's help won {} and lost {}; {} more only the large \
-             model alone got right.",
-            changes.questions, changes.won, changes.lost, changes.missed,
+            "Of {} the large model’s help won {} and lost {}; {} more only the large model alone \
+             got right.",
+            questions(changes.questions),
+            changes.won,
+            changes.lost,
+            changes.missed,
         ));
     }
     said
@@ -182,21 +185,20 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
 
 fn notes(record: &Record, readings: &Readings) -> Vec<String> {
     let mut notes = vec![];
-    let questions = record.questions.len();
+    let asked = record.questions.len();
     for point in &record.points {
         let answers = record.outcomes.iter().filter(|o| o.point == point.name).count();
-        if answers < questions {
-            notes
-                .push(format!("{} has answers to {answers} of {questions} questions.", point.name));
+        if answers < asked {
+            notes.push(format!("{} has answers to {answers} of {asked} questions.", point.name));
         }
     }
-    if questions == 0 {
+    if asked == 0 {
         notes.push("No question is answered yet.".into());
-    } else if questions < 30 {
+    } else if asked < 30 {
         notes.push(format!(
-            "{questions} question{} cannot tell much: the intervals are wide, and where all \
-             answers are right or all wrong they are too narrow.",
-            if questions == 1 { "" } else { "s" }
+            "{} cannot tell much: the intervals are wide, and where all answers are right or all \
+             wrong they are too narrow.",
+            questions(asked)
         ));
     }
     let joint = record.points.iter().any(|p| p.mode == Mode::Joint);
@@ -218,6 +220,10 @@ fn notes(record: &Record, readings: &Readings) -> Vec<String> {
     }
     notes.extend(readings.measure.limits().map(str::to_owned));
     notes
+}
+
+fn questions(count: usize) -> String {
+    format!("{count} question{}", if count == 1 { "" } else { "s" })
 }
 
 fn capital(words: &str) -> String {

@@ -50,7 +50,7 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
     }
     let x = Axis {
         name: format!("{word} score of an answer’s tokens"),
-        range: around(spots(&lines).map(|s| s.x), 0.0..1.0),
+        range: around(spots(&lines).map(|s| s.x), 0.0..1.0, 0.02),
         number: hundredths,
     };
     let y = Axis { name: "right answers".into(), range: 0.0..1.0, number: short_percent };

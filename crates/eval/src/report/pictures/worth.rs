@@ -176,6 +176,6 @@ fn upright(measure: Measure, lines: &[Line], levels: &[Level]) -> Axis {
             [low, s.y, high]
         })
     });
-    let range = around(told.chain(levels.iter().map(|l| l.y)), measure.possible());
+    let range = around(told.chain(levels.iter().map(|l| l.y)), measure.possible(), measure.least());
     Axis { name: measure.name().into(), range, number: measure.tick() }
 }

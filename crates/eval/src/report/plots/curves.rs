@@ -99,7 +99,7 @@ impl Curves {
     pub fn draw(&self) -> Result<Drawing, ReportError> {
         draw(SIZE, |area| {
             let mut builder = ChartBuilder::on(area);
-            builder.margin_top(30).margin_right(16).x_label_area_size(46).y_label_area_size(56);
+            builder.margin_top(30).margin_right(16).x_label_area_size(46).y_label_area_size(62);
             let (x, y) = (self.x.range.clone(), self.y.range.clone());
             let mut chart = builder.build_cartesian_2d(x, y).map_err(failed)?;
             self.mesh(area, &mut chart)?;
@@ -139,11 +139,17 @@ impl Curves {
     ) -> Result<(), ReportError> {
         let (x, y) = (&self.x.range, &self.y.range);
         let colour = Ink::Level.stand_in();
+        let mut named: Option<i32> = None;
         for level in &self.levels {
             let ends = [place(x.start, level.y), place(x.end, level.y)];
             area.draw(&PathElement::new(ends, colour.stroke_width(1))).map_err(failed)?;
             let style = words(Ink::Level, Pos::new(HPos::Right, VPos::Bottom));
-            let (right, height) = ends[1];
+            let (mut right, height) = ends[1];
+            // Two levels at one height have their names side by side.
+            if named.is_some_and(|other| (other - height).abs() < 18) {
+                right -= 120;
+            }
+            named = Some(height);
             let name = Text::new(level.name.as_str(), (right - 2, height - 1), style);
             area.draw(&name).map_err(failed)?;
         }
@@ -215,8 +221,13 @@ impl Line {
     }
 }
 
-/// A range that holds all values with some air around them, inside what is possible.
-pub fn around(values: impl IntoIterator<Item = f64>, possible: Range<f64>) -> Range<f64> {
+/// A range that holds all values with some air around them, inside what is possible and not
+/// narrower than `least`: a plot must not make much of nothing.
+pub fn around(
+    values: impl IntoIterator<Item = f64>,
+    possible: Range<f64>,
+    least: f64,
+) -> Range<f64> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.into_iter().filter(|v| v.is_finite()) {
         (low, high) = (low.min(value), high.max(value));
@@ -225,8 +236,10 @@ pub fn around(values: impl IntoIterator<Item = f64>, possible: Range<f64>) -> Ra
         (low, high) =
             if possible.end.is_finite() { (possible.start, possible.end) } else { (0.0, 1.0) };
     }
-    let air = ((high - low) * 0.08).max(high.abs() * 0.02).max(1e-3);
-    (low - air).max(possible.start)..(high + air).min(possible.end)
+    let air = ((high - low) * 0.08).max((least - (high - low)) / 2.0);
+    let (low, high) = ((low - air).max(possible.start), (high + air).min(possible.end));
+    // At the edge of what is possible there is room on one side only.
+    (low.min(high - least)).max(possible.start)..(high.max(low + least)).min(possible.end)
 }
 
 #[cfg(test)]
@@ -266,12 +279,33 @@ mod tests {
 
     #[test]
     fn ranges() {
-        assert_eq!(around([], 0.0..1.0), 0.0..1.0);
-        assert_eq!(around([f64::NAN], 0.0..f64::INFINITY).start, 0.0);
-        let range = around([0.4, 0.6], 0.0..1.0);
+        let shares = |values: &[f64]| around(values.iter().copied(), 0.0..1.0, 0.1);
+        assert_eq!(shares(&[]), 0.0..1.0);
+        assert_eq!(around([f64::NAN], 0.0..f64::INFINITY, 0.1).start, 0.0);
+        let range = shares(&[0.4, 0.6]);
         assert!(range.start < 0.4 && range.end > 0.6 && range.end < 0.65);
-        assert!(around([0.0, 1.0], 0.0..1.0) == (0.0..1.0));
-        let one = around([0.5], 0.0..1.0);
-        assert!(one.start < 0.5 && one.end > 0.5);
+        assert_eq!(shares(&[0.0, 1.0]), 0.0..1.0);
+        for (one, wanted) in [(0.5, 0.45..0.55), (1.0, 0.9..1.0), (0.0, 0.0..0.1)] {
+            let range = shares(&[one]);
+            assert!((range.start - wanted.start).abs() < 1e-9, "{range:?}");
+            assert!((range.end - wanted.end).abs() < 1e-9, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn levels_at_one_height_are_named_side_by_side() {
+        let number = |v: f64| format!("{v:.1}");
+        let axis = || Axis { name: "a".into(), range: 0.0..1.0, number };
+        let level = |name: &str, y| Level { name: name.into(), y };
+        let levels = vec![level("first", 0.5), level("second", 0.51), level("third", 0.9)];
+        let all = Curves { x: axis(), y: axis(), lines: vec![], levels, diagonal: false };
+        let marks = all.draw().unwrap().marks;
+        let place = |name: &str| {
+            let before = &marks[..marks.find(name).unwrap()];
+            let text = &before[before.rfind("<text x=\"").unwrap() + 9..];
+            text[..text.find('"').unwrap()].parse::<i32>().unwrap()
+        };
+        assert_eq!(place("first") - place("second"), 120);
+        assert_eq!(place("first"), place("third"));
     }
 }
