@@ -9,4 +9,5 @@ pub mod eval;
 pub mod pull;
 pub mod router;
 pub mod run;
+pub mod serve;
 pub mod version;

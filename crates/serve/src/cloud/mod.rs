@@ -25,12 +25,12 @@ use axum::{
     middleware::{self, Next},
     response::Response,
     routing::{delete, get, post},
-    serve::ListenerExt,
 };
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
 use self::{error::ApiError, sessions::Sessions};
+use crate::listen::{Patience, listen};
 pub use lazy::LazyModel;
 
 /// The largest request read: a context of a million characters, four times over.
@@ -77,19 +77,13 @@ pub fn app(model: LazyModel, config: Config) -> Router {
         .with_state(server)
 }
 
-/// Serves until `shutdown`; what runs then is finished.
+/// Serves until `shutdown`; what runs then is finished, within limits.
 pub async fn run(
     listener: TcpListener,
     app: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // Small answers must not wait for company.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-    });
-    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+    listen(listener, app, Patience::default(), shutdown).await
 }
 
 async fn check_key(
