@@ -1,6 +1,6 @@
 //! `tandem serve`: OpenAI's API over both models, and the page.
 
-use std::{fs, process::ExitCode, sync::Arc};
+use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use axum::http::HeaderValue;
@@ -20,6 +20,9 @@ use crate::{
     judge::{Judge, default_threshold},
     show::say,
 };
+
+/// How long the body of a request may take.
+const SLOWEST_BODY: Duration = Duration::from_secs(20);
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let listening = &args.listening;
@@ -63,6 +66,7 @@ pub async fn build(args: &ServeArgs, loopback: bool) -> anyhow::Result<Arc<Serve
         parallel: args.parallel,
         queue: args.queue,
         time: args.time_limit,
+        body_time: SLOWEST_BODY,
     };
     let judges = Judges::new(judge(generate.judge), generate.bar, default_threshold());
     Server::new(models, judges, config).await.map_err(|e| anyhow!("{e}"))

@@ -1,6 +1,6 @@
 //! The one door through which requests come in: JSON, not too large and not too slow.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::{
     body::{Body as HttpBody, Bytes},
@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::error::ApiError;
+use super::{Server, error::ApiError, pair::Pair};
 
 /// The largest request read.
 pub const LARGEST: usize = 4 << 20;
@@ -19,22 +19,21 @@ pub const LARGEST: usize = 4 << 20;
 /// How much more is read and thrown away, so that whoever sent it gets to read why it was refused.
 const DRAINED: usize = 64 << 20;
 
-/// How long a request's body may take.
-const SLOWEST: Duration = Duration::from_secs(20);
-
 /// A JSON object.
 pub struct Body(pub Map<String, Value>);
 
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl<P: Pair> FromRequest<Arc<Server<P>>> for Body {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, server: &Arc<Server<P>>) -> Result<Self, ApiError> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
         let json = kind.split(';').next().is_some_and(|k| k.trim() == "application/json");
         // A page of somebody else's may send anything but JSON without asking first.
         let slow = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly");
-        let read = timeout(SLOWEST, read(request.into_body())).await.map_err(|_| slow())??;
+        let read = timeout(server.config.body_time, read(request.into_body()))
+            .await
+            .map_err(|_| slow())??;
         if !json {
             let message = "the Content-Type must be application/json";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));

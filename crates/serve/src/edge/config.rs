@@ -113,4 +113,6 @@ pub struct Config {
     pub queue: usize,
     /// How long one answer may take.
     pub time: Duration,
+    /// How long the body of a request may take.
+    pub body_time: Duration,
 }

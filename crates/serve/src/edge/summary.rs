@@ -11,8 +11,8 @@ pub struct Summary {
     mode: Mode,
     router: Option<String>,
     /// As it stands at the end, where it follows a budget.
-    threshold: Option<f32>,
-    budget: Option<f32>,
+    threshold: Option<f64>,
+    budget: Option<f64>,
     exchange: Option<Exchange>,
     /// `text` where ids could not travel.
     degraded: Option<Exchange>,
@@ -35,8 +35,8 @@ impl Summary {
         Self {
             mode: order.mode,
             router: joint.then(|| order.judge.name().to_owned()),
-            threshold: joint.then(|| order.bar.threshold().value()),
-            budget: order.bar.standing().filter(|_| joint).map(|b| b.share()),
+            threshold: joint.then(|| plain(order.bar.threshold().value())),
+            budget: order.bar.standing().filter(|_| joint).map(|b| plain(b.share())),
             exchange,
             degraded: exchange.filter(|e| *e == Exchange::Text),
             cloud_error: generation.cloud_error().map(public),
@@ -44,4 +44,9 @@ impl Summary {
             trace: None,
         }
     }
+}
+
+/// As people wrote it: 0.2, not 0.20000000298.
+pub fn plain(value: f32) -> f64 {
+    (f64::from(value) * 1e6).round() / 1e6
 }

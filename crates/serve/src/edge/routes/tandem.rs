@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use crate::edge::{Server, pair::Pair};
+use crate::edge::{Server, pair::Pair, summary::plain};
 
 /// Which models, which router, how strict.
 pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Value> {
     let (config, judges) = (&server.config, &server.judges);
     let bar = match judges.bar().standing() {
-        Some(budget) => json!({ "budget": budget.share() }),
-        None => json!({ "threshold": judges.bar().threshold() }),
+        Some(budget) => json!({ "budget": plain(budget.share()) }),
+        None => json!({ "threshold": plain(judges.bar().threshold().value()) }),
     };
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
