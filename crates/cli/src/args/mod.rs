@@ -5,7 +5,9 @@ mod eval;
 mod router;
 mod serve;
 
-pub use self::bench::{BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs};
+pub use self::bench::{
+    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchServeArgs,
+};
 pub use self::eval::EvalArgs;
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,

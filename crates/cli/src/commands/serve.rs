@@ -30,7 +30,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {}; choose another --listen", listening.listen)
     })?;
     let address = listener.local_addr()?;
-    let server = build(&args, address.ip().is_loopback()).await?;
+    let wanted = args.generate.clone().with_preset()?;
+    let cloud = (!wanted.cloud.place.offline).then_some(&wanted.cloud);
+    let crew = Crew::new(&wanted.edge, cloud, &wanted.machine, args.parallel).await?;
+    let server = build(&args, &wanted, &crew, address.ip().is_loopback()).await?;
     say(&format!("listening on http://{address}"));
     let patience = Patience { shutdown: args.shutdown_limit, ..Patience::default() };
     listen(listener, app(&server), patience, interrupted()).await?;
@@ -38,18 +41,19 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server of these arguments, with its models loaded.
-pub async fn build(args: &ServeArgs, loopback: bool) -> anyhow::Result<Arc<Server<Models>>> {
+/// The server of these arguments, on models that are loaded.
+pub async fn build(
+    args: &ServeArgs,
+    wanted: &GenerateArgs,
+    crew: &Crew,
+    loopback: bool,
+) -> anyhow::Result<Arc<Server<Models>>> {
     let keys = keys(&args.listening)?;
     if !loopback && keys.is_empty() {
         say("warning: everybody who reaches this address can use the server; set --api-key");
     }
-    let wanted = args.generate.clone().with_preset()?;
     // Requests choose the mode: the router is chosen in any case.
     let generate = Generate::new(&GenerateArgs { mode: args::Mode::Joint, ..wanted.clone() })?;
-    let offline = wanted.cloud.place.offline;
-    let cloud = (!offline).then_some(&wanted.cloud);
-    let crew = Crew::new(&wanted.edge, cloud, &wanted.machine, args.parallel).await?;
     let mut models = Models::new(crew.edge().clone(), crew.cloud_settings().cloned());
     if let Some(template) = config::cloud_template(&wanted.cloud.place)? {
         models = models.with_template(move |messages| {
@@ -58,8 +62,8 @@ pub async fn build(args: &ServeArgs, loopback: bool) -> anyhow::Result<Arc<Serve
         });
     }
     let config = Config {
-        about: about(&wanted, &crew),
-        defaults: defaults(&wanted, &generate),
+        about: about(wanted, crew),
+        defaults: defaults(wanted, &generate),
         keys,
         loopback,
         cors: cors(&args.listening.cors)?,

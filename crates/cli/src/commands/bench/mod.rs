@@ -3,6 +3,7 @@
 mod ask;
 mod edge;
 mod joint;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Edge(args) => edge::edge(args).await?,
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
+        BenchCommand::Serve(args) => serve::serve(args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
