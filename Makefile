@@ -6,13 +6,19 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo test test-engines check build models llama-server bench bench-llama-server help clean
+.PHONY: demo serve soak test test-engines check build models llama-server bench bench-llama-server help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 demo: build models ## three answers: small alone, both together, large alone
 	@scripts/demo.sh $(TANDEM)
+
+serve: build models ## the API and the page, with the default pair; prints the address
+	@$(TANDEM) serve
+
+soak: build models ## ten thousand requests to the edge server, with the real small model; minutes
+	@$(CARGO) test --release -p serve --test models -- --ignored --nocapture soak
 
 test: build models llama-server ## every test, with real models; prints its counts
 	@scripts/test.sh

@@ -9,5 +9,7 @@ trap 'rm -f "$log"' EXIT
 RUST_BACKTRACE=0 cargo test --release --workspace --no-fail-fast -- --test-threads=1 2>&1 |
     tee "$log"
 status=${PIPESTATUS[0]}
+scripts/clients/test.sh target/release/tandem 2>&1 | tee -a "$log"
+clients=${PIPESTATUS[0]}
 awk '/^test result:/ { p += $4; f += $6 } END { printf "\n%d passed, %d failed\n", p, f }' "$log"
-exit "$status"
+[ "$status" = 0 ] && [ "$clients" = 0 ]

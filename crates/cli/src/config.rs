@@ -246,6 +246,7 @@ fn sampling(args: &SamplingArgs) -> Result<Sampling, UsageError> {
         min_p: args.min_p,
         repetition_penalty: args.repetition_penalty,
         seed: args.seed.unwrap_or_else(random_seed),
+        ..Sampling::default()
     };
     sampling.validate().map_err(|e| UsageError(format!("--{e}")))
 }

@@ -8,7 +8,7 @@ use engine::{Compute, LoadOptions, Model, Sequence};
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs},
     config::{self, Store},
-    pair::{edge_side, embed},
+    pair::{edge_side, embed, warn_of_plain_key},
 };
 
 /// The models, loaded for several conversations at once.
@@ -53,6 +53,7 @@ impl Crew {
             None => None,
             Some(args) => Some(match config::address(&args.place)? {
                 Some(address) => {
+                    warn_of_plain_key(args, &address);
                     let name = address.to_string();
                     Clouds { settings: config::cloud_settings(args, address)?, name, here: None }
                 }
@@ -76,6 +77,11 @@ impl Crew {
     /// How the edge was loaded.
     pub fn edge_options(&self) -> &LoadOptions {
         &self.options
+    }
+
+    /// How the cloud is reached, if there is one.
+    pub fn cloud_settings(&self) -> Option<&Settings> {
+        self.cloud.as_ref().map(|cloud| &cloud.settings)
     }
 
     /// What people call the cloud.

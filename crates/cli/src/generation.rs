@@ -1,57 +1,8 @@
-//! One text, in any mode.
+//! One text of the real models, in any mode.
 
 use cloud::Remote;
-use decode::{
-    CloudError, Exchange, FinishReason, Relay, Router, Session, SessionError, Span, Transcript,
-};
+use decode::Router;
 use engine::Sequence;
 
 /// A text that is being made.
-pub enum Generation<'a> {
-    /// Modes `small` and `joint`.
-    Edge(Session<&'a mut Sequence, Box<dyn Router>, &'a mut Remote>),
-    /// Mode `large`.
-    Large(Relay<&'a mut Remote>),
-}
-
-impl Generation<'_> {
-    /// Advances by one span; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
-        match self {
-            Self::Edge(session) => session.next().await,
-            Self::Large(relay) => relay.next().await,
-        }
-    }
-
-    /// Ends it here; what was held back can be shown now.
-    pub fn end(&mut self, reason: FinishReason) -> Span {
-        match self {
-            Self::Edge(session) => session.end(reason),
-            Self::Large(relay) => relay.end(reason),
-        }
-    }
-
-    /// What happened so far.
-    pub fn transcript(&self) -> &Transcript {
-        match self {
-            Self::Edge(session) => session.transcript(),
-            Self::Large(relay) => relay.transcript(),
-        }
-    }
-
-    /// The cloud's last failure, if it had one.
-    pub fn cloud_error(&self) -> Option<&CloudError> {
-        match self {
-            Self::Edge(session) => session.cloud_error(),
-            Self::Large(_) => None,
-        }
-    }
-
-    /// What travelled to the cloud, if anything did.
-    pub fn exchange(&self) -> Option<Exchange> {
-        match self {
-            Self::Edge(session) => session.exchange(),
-            Self::Large(relay) => relay.exchange(),
-        }
-    }
-}
+pub type Generation<'a> = decode::Generation<&'a mut Sequence, Box<dyn Router>, &'a mut Remote>;

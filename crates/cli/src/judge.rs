@@ -20,7 +20,7 @@ const DEFAULT_BUDGET: Share = Share(0.07);
 
 /// The threshold where it cannot: with the default pair and `top1`, near one token in ten comes from
 /// the cloud.
-fn default_threshold() -> Threshold {
+pub fn default_threshold() -> Threshold {
     Threshold::new(0.2).unwrap_or(Threshold::NEVER)
 }
 

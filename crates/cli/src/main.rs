@@ -13,6 +13,7 @@ mod commands;
 mod config;
 mod crew;
 mod generation;
+mod interrupt;
 mod judge;
 mod pair;
 mod preset;
@@ -46,6 +47,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => block_on(commands::run::run(args)),
         Command::Chat(args) => block_on(commands::chat::chat(args)),
+        Command::Serve(args) => block_on(commands::serve::serve(args)),
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),

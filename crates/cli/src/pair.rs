@@ -2,8 +2,7 @@
 
 use anyhow::Context;
 use cloud::{
-    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings, probe_messages,
-    protocol::Prompt,
+    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings, protocol::Prompt,
 };
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
@@ -46,12 +45,7 @@ impl Pair {
         let place = match config::address(&cloud.place)? {
             _ if cloud.place.offline => CloudPlace::Nowhere,
             Some(address) => {
-                if cloud.place.cloud_key.is_some()
-                    && !address.is_encrypted()
-                    && !address.is_loopback()
-                {
-                    say(&format!("warning: the key travels to {address} for all to read"));
-                }
+                warn_of_plain_key(cloud, &address);
                 CloudPlace::Elsewhere(Box::new(config::cloud_settings(cloud, address)?))
             }
             None => CloudPlace::Here {
@@ -158,6 +152,13 @@ impl Pair {
     }
 }
 
+/// Says so where a key would travel unencrypted.
+pub fn warn_of_plain_key(cloud: &CloudModelArgs, address: &Address) {
+    if cloud.place.cloud_key.is_some() && !address.is_encrypted() && !address.is_loopback() {
+        say(&format!("warning: the key travels to {address} for all to read"));
+    }
+}
+
 /// Options that were resolved earlier; their error is kept for when it matters.
 fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
     options.as_ref().cloned().map_err(|e| anyhow::anyhow!("{e:#}"))
@@ -165,11 +166,7 @@ fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
 
 /// What an edge tells a cloud of itself.
 pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
-    let vocabulary = edge.vocabulary().clone();
-    let prompt = vocabulary.prompt(messages)?;
-    // A template may refuse the probe; then it is no cloud's.
-    let probe = vocabulary.prompt(&probe_messages()).unwrap_or_default();
-    Ok(EdgeSide { vocabulary, prompt, probe })
+    Ok(serve::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
 }
 
 /// Starts a cloud inside this process. It speaks over loopback as any other, and its model is

@@ -48,7 +48,8 @@ impl Preset {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// As users write it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Commonsenseqa => "commonsenseqa",
         }

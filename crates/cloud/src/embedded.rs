@@ -10,8 +10,8 @@ use crate::{
     engine::Engine,
     http::Http,
     protocol::{
-        self, Failure, Health, Judged, Next, Open, Piece, Score, Scores, Want, code, id_bytes,
-        prefix_hash,
+        self, Failure, Health, Judged, Next, Open, Piece, Prompt, Score, Scores, Want, code,
+        id_bytes, prefix_hash,
     },
 };
 
@@ -82,6 +82,7 @@ impl Embedded {
             vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
             from: self.from.clone(),
         };
+        self.note_prompt(&open.prompt);
         let opened: protocol::Opened =
             self.post("/v1/sessions", &open, LOADING).await.map_err(Trouble::into_error)?;
         self.from = None;
@@ -92,6 +93,31 @@ impl Embedded {
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
         Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
+    }
+
+    /// Takes account of what a conversation begins with.
+    fn note_prompt(&self, prompt: &Prompt) {
+        match prompt {
+            Prompt::Text(text) => self.http.note(text),
+            Prompt::Tokens(ids) => self.http.note(&self.spelled(ids)),
+            Prompt::Messages(messages) => {
+                for message in messages {
+                    let role = message.role.as_str();
+                    self.http.note(&format!("[{role}] {}\n", message.content));
+                }
+            }
+        }
+    }
+
+    /// Ids as people read them, where this side knows their vocabulary.
+    fn spelled(&self, ids: &[Token]) -> String {
+        match &self.opening.edge {
+            Some(edge) => {
+                let bytes: Vec<u8> = ids.iter().flat_map(|&t| edge.vocabulary.spell(t)).collect();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            None => ids.iter().map(|id| format!("[{}]", id.0)).collect(),
+        }
     }
 
     /// Whether a cloud is there at all: an answer may take minutes, this may not.
@@ -167,6 +193,10 @@ impl Embedded {
         session.sequence += 1;
         let path = format!("/v1/sessions/{}/next", session.id);
         let request = session.request(ask);
+        match &request.append {
+            Piece::Text(text) => self.http.note(text),
+            Piece::Ids(ids) => self.http.note(&self.spelled(ids)),
+        }
         let answered = self.post(&path, &request, within).await;
         let Some(session) = self.session.as_mut() else { return Ok(Tried::Again(None)) };
         match answered {

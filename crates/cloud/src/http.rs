@@ -1,11 +1,11 @@
 //! Requests, replies, and what their failures mean.
 
 use std::{
-    sync::Once,
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
     time::{Duration, SystemTime},
 };
 
-use decode::CloudError;
+use decode::{CloudError, Sent};
 use reqwest::{Certificate, Client, Method, Response, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(crate) struct Http {
     key: Option<Key>,
     /// Whom we take it for.
     engine: &'static str,
+    /// What was sent since somebody took account of it; shared by all clones.
+    sent: Arc<Mutex<Sent>>,
 }
 
 impl Http {
@@ -69,7 +71,7 @@ impl Http {
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|e| broken(cause(&e)))?;
-        Ok(Self { client, address, key, engine })
+        Ok(Self { client, address, key, engine, sent: Arc::default() })
     }
 
     /// The same connection, now that we know who answers.
@@ -81,6 +83,20 @@ impl Http {
         self.engine
     }
 
+    /// Takes note of words that are about to be sent.
+    pub fn note(&self, words: &str) {
+        self.sent().text.push_str(words);
+    }
+
+    /// Takes the account of what was sent.
+    pub fn take_sent(&self) -> Sent {
+        std::mem::take(&mut self.sent())
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub async fn post(
         &self,
         path: &str,
@@ -88,6 +104,7 @@ impl Http {
         within: Duration,
     ) -> Result<Reply, CloudError> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
+        self.sent().bytes += bytes.len();
         self.send(Method::POST, path, bytes, within).await
     }
 

@@ -6,7 +6,7 @@ use decode::{CloudError, Message, Token};
 use serde_json::Value;
 
 use crate::{
-    engine::{Completion, Dialect, Odd, Question, Request, Scored, Templated},
+    engine::{Completion, Context, Dialect, Odd, Question, Request, Scored, Templated},
     http::Http,
 };
 
@@ -40,6 +40,7 @@ impl Line {
         if let Some(what) = self.dialect.lacks(question.sampling) {
             return Err(CloudError::Unsupported { engine: self.http.engine(), what });
         }
+        self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
         let completion = self.sane(self.dialect.answer(&reply))?;
         let written = completion.ids.as_ref().map_or(completion.decoded, Vec::len);
@@ -53,6 +54,17 @@ impl Line {
             return Err(self.http.garbled("it wrote nothing, and not because it was done".into()));
         }
         Ok(completion)
+    }
+
+    /// Takes account of what goes out.
+    fn note(&self, question: &Question<'_>) {
+        match question.context {
+            Context::Text(text) => self.http.note(text),
+            Context::Ids(ids) => {
+                let ids: Vec<_> = ids.iter().map(|id| id.0.to_string()).collect();
+                self.http.note(&format!("[{}]", ids.join(" ")));
+            }
+        }
     }
 
     /// Special tokens in the text are read as such.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Token};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Token};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -133,6 +133,13 @@ impl Remote {
     pub fn pretend(&mut self, delay: Option<Delay>) {
         if let Some((settings, _)) = &mut self.line {
             settings.delay = delay;
+        }
+    }
+
+    /// What its failures are to mean from now on.
+    pub fn set_on_error(&mut self, on_error: OnCloudError) {
+        if let Some((settings, _)) = &mut self.line {
+            settings.on_error = on_error;
         }
     }
 
@@ -348,6 +355,10 @@ impl Cloud for Remote {
                 return answer;
             }
         }
+    }
+
+    fn take_sent(&mut self) -> Sent {
+        self.line.as_ref().map(|(_, http)| http.take_sent()).unwrap_or_default()
     }
 }
 

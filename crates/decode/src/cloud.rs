@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{
     Sampling, Token,
-    trace::{Times, Usage},
+    trace::{Sent, Times, Usage},
 };
 
 /// What travels between edge and cloud.
@@ -235,6 +235,11 @@ pub trait Cloud: Send {
 
     /// The next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
+
+    /// Takes the account of what left this device since it was last taken.
+    fn take_sent(&mut self) -> Sent {
+        Sent::default()
+    }
 }
 
 impl<C: Cloud> Cloud for &mut C {
@@ -244,5 +249,9 @@ impl<C: Cloud> Cloud for &mut C {
 
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send {
         (**self).next(ask)
+    }
+
+    fn take_sent(&mut self) -> Sent {
+        (**self).take_sent()
     }
 }

@@ -26,6 +26,9 @@ pub trait Edge: Send {
     /// How many tokens its context holds.
     fn context(&self) -> usize;
 
+    /// What its cache holds.
+    fn held(&self) -> &[Token];
+
     /// Keeps what the cache shares with `context` and forgets the rest; returns how many tokens
     /// are kept.
     fn keep_common(&mut self, context: &[Token]) -> usize;
@@ -55,6 +58,10 @@ impl<E: Edge> Edge for &mut E {
 
     fn context(&self) -> usize {
         (**self).context()
+    }
+
+    fn held(&self) -> &[Token] {
+        (**self).held()
     }
 
     fn keep_common(&mut self, context: &[Token]) -> usize {

@@ -126,6 +126,10 @@ impl Edge for FakeEdge {
         self.context
     }
 
+    fn held(&self) -> &[Token] {
+        &self.cache
+    }
+
     fn keep_common(&mut self, context: &[Token]) -> usize {
         self.cache.truncate(common_prefix(&self.cache, context));
         self.cache.len()
@@ -157,12 +161,19 @@ pub struct FakeCloud {
     pub asked: usize,
     /// The asks, counted from 0, at which it is gone.
     pub gone: std::ops::Range<usize>,
+    /// What it has read and written.
+    pub cache: Vec<Token>,
 }
 
 impl FakeCloud {
     /// A cloud that has been given a prompt.
     pub fn new(model: FakeModel, prompt: Vec<Token>, exchange: Exchange) -> Self {
-        Self { model, prompt, exchange, answered: 0, asked: 0, gone: 0..0 }
+        Self { model, prompt, exchange, answered: 0, asked: 0, gone: 0..0, cache: vec![] }
+    }
+
+    /// Goes on with another conversation; what its beginning shares with the last is not read again.
+    pub fn reopen(&mut self, prompt: Vec<Token>) {
+        self.prompt = prompt;
     }
 
     /// The error of a cloud that is gone.
@@ -213,8 +224,11 @@ impl Cloud for FakeCloud {
             Exchange::Text => context.extend(self.model.vocabulary.encode(ask.text)),
         }
         let history = self.prompt.len();
-        let mut answer =
-            Answer { usage: Usage { decoded: 1, ..Usage::default() }, ..Answer::default() };
+        // The last token is read in any case, as a real model must.
+        let cached = common_prefix(&self.cache, &context[..context.len().saturating_sub(1)]);
+        let usage =
+            Usage { prefilled: Some(context.len() - cached), cached: Some(cached), decoded: 1 };
+        let mut answer = Answer { usage, ..Answer::default() };
         let mut stream = TextStream::default();
         let most = match ask.want {
             Want::Tokens(n) => n,
@@ -236,6 +250,7 @@ impl Cloud for FakeCloud {
                 break;
             }
         }
+        self.cache = context;
         Ok(answer)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The way of one token, and the module that holds each part of it:
 //!
-//! - [`session`]: the loop; [`relay`]: the loop of mode `large`
+//! - [`session`]: the loop; [`relay`]: the loop of mode `large`; [`generation`]: either
 //! - [`edge`], [`router`], [`cloud`]: the seams to the small model, the judge and the large model
 //! - [`conversation`]: what both models are given to begin with
 //! - [`step`]: what the edge returns for one position
@@ -25,6 +25,7 @@ pub mod decision;
 pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
+pub mod generation;
 pub mod logits;
 pub mod relay;
 pub mod router;
@@ -44,6 +45,7 @@ pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
+pub use generation::Generation;
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};
@@ -51,6 +53,6 @@ pub use session::{Plan, Routing, Session, SessionError};
 pub use stats::Stats;
 pub use step::{Reading, Step};
 pub use token::{Token, common_prefix};
-pub use trace::{Accepted, FinishReason, Source, Span, Times, Usage};
+pub use trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage};
 pub use transcript::{Limits, Transcript};
 pub use vocabulary::{Fingerprint, Vocabulary};

@@ -1,9 +1,9 @@
 //! Mode `large`: the cloud writes everything, the edge is not even loaded.
 
 use crate::{
-    Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError, Transcript, Want,
+    Answered, Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError, Transcript, Want,
     trace::{FinishReason, Source, Span},
-    transcript::Written,
+    transcript::{Piece, Written},
 };
 
 /// The most tokens asked for at once.
@@ -16,6 +16,7 @@ pub struct Relay<C> {
     exchange: Option<Exchange>,
     sampling: Sampling,
     want: usize,
+    watch: bool,
     transcript: Transcript,
 }
 
@@ -23,7 +24,13 @@ impl<C: Cloud> Relay<C> {
     /// The conversation was given when the cloud was made.
     pub fn new(cloud: C, sampling: Sampling, limits: Limits) -> Self {
         let transcript = Transcript::new(limits);
-        Self { cloud, exchange: None, sampling, want: 1, transcript }
+        Self { cloud, exchange: None, sampling, want: 1, watch: false, transcript }
+    }
+
+    /// Has every token tell how likely it was held, and what left this device for it.
+    pub fn watch(mut self) -> Self {
+        self.watch = true;
+        self
     }
 
     /// Advances by one answer; `None` at the end of the text. The first answers are short, so that
@@ -57,7 +64,10 @@ impl<C: Cloud> Relay<C> {
             want: Want::Tokens(self.want.min(self.transcript.room())),
             sampling: &self.sampling,
         };
-        let answer = self.cloud.next(ask).await?;
+        let answer = self.cloud.next(ask).await;
+        let sent = self.cloud.take_sent();
+        self.transcript.sent(&sent);
+        let answer = answer?;
         self.want = (self.want * 2).min(LONGEST_ANSWER);
         times += answer.times;
         let reason = if answer.end { FinishReason::Stop } else { FinishReason::Length };
@@ -65,14 +75,17 @@ impl<C: Cloud> Relay<C> {
             self.transcript.spend(times, Some(answer.usage));
             return Ok(self.transcript.end(reason));
         }
+        let piece = |t: Answered| Piece {
+            id: t.id,
+            bytes: t.text.into_bytes(),
+            logprob: t.logprob.filter(|_| self.watch),
+        };
         let mut span = self.transcript.accept(Written {
-            tokens: answer.tokens.into_iter().map(|t| (t.id, t.text.into_bytes())).collect(),
-            source: Source::Cloud,
-            score: None,
-            eligible: None,
             exchange: self.exchange,
             times,
             usage: Some(answer.usage),
+            sent: self.watch.then_some(sent.text),
+            ..Written::by(Source::Cloud, answer.tokens.into_iter().map(piece).collect())
         });
         if answer.end || answer.full {
             let rest = self.transcript.end(reason);

@@ -3,6 +3,8 @@
 //! Every draw is seeded by the sampling seed and the position it is made for, not by the draws
 //! before it: the same seed gives the same text wherever the tokens between came from.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -28,8 +30,19 @@ pub struct Sampling {
     pub min_p: f32,
     /// Divides the logits of the latest tokens; 1 is off.
     pub repetition_penalty: f32,
+    /// Taken from the logits of every token already written; 0 is off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub presence_penalty: f32,
+    /// The same, once for each time it was written; 0 is off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub frequency_penalty: f32,
     /// The same seed gives the same text.
     pub seed: u64,
+}
+
+/// A cloud that does not know of them is told of them only where they are used.
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
 impl Default for Sampling {
@@ -40,6 +53,8 @@ impl Default for Sampling {
             top_k: 0,
             min_p: 0.0,
             repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
             seed: 0,
         }
     }
@@ -66,7 +81,13 @@ pub enum SamplingError {
 impl Sampling {
     /// Whether the token with the highest raw logit is always taken.
     pub fn is_greedy(&self) -> bool {
-        self.temperature == 0.0 && self.repetition_penalty == 1.0
+        self.temperature == 0.0 && !self.has_penalties()
+    }
+
+    fn has_penalties(&self) -> bool {
+        self.repetition_penalty != 1.0
+            || self.presence_penalty != 0.0
+            || self.frequency_penalty != 0.0
     }
 
     /// Refuses parameters outside their range.
@@ -81,6 +102,12 @@ impl Sampling {
         check((0.0..=1.0).contains(&self.min_p), "min-p", "from 0 to 1", self.min_p)?;
         let r = self.repetition_penalty;
         check(r.is_finite() && r > 0.0, "repetition-penalty", "above 0", r)?;
+        for (penalty, name) in [
+            (self.presence_penalty, "presence-penalty"),
+            (self.frequency_penalty, "frequency-penalty"),
+        ] {
+            check((-2.0..=2.0).contains(&penalty), name, "from -2 to 2", penalty)?;
+        }
         Ok(self)
     }
 
@@ -91,10 +118,17 @@ impl Sampling {
         history: &[Token],
         position: usize,
     ) -> Result<Token, SamplingError> {
-        if self.repetition_penalty == 1.0 {
+        if !self.has_penalties() {
             return self.choose_from(logits, position);
         }
         let mut penalised = logits.to_vec();
+        let mut present = HashMap::new();
+        history.iter().for_each(|t| *present.entry(t.index()).or_insert(0.0) += 1.0);
+        for (index, count) in present {
+            if let Some(logit) = penalised.get_mut(index) {
+                *logit -= self.presence_penalty + self.frequency_penalty * count;
+            }
+        }
         let recent = &history[history.len().saturating_sub(PENALTY_WINDOW)..];
         let mut seen = recent.to_vec();
         seen.sort_unstable();
@@ -192,6 +226,24 @@ pub fn logprob(logits: &[f32], token: Token) -> f32 {
     (logit - max - logits::exponential_sums(logits, max).0.ln()).max(-1e9)
 }
 
+/// The likeliest tokens under raw logits with their log-probabilities, most likely first.
+pub fn likeliest(logits: &[f32], count: usize) -> Vec<(Token, f32)> {
+    let mut best: Vec<(Token, f32)> = Vec::with_capacity(count + 1);
+    for (token, &logit) in (0u32..).map(Token).zip(logits) {
+        let full = best.len() == count;
+        let worst = best.last().map_or(f32::NEG_INFINITY, |b| b.1);
+        if logit.is_nan() || count == 0 || (full && logit <= worst) {
+            continue;
+        }
+        let at = best.partition_point(|b| b.1 >= logit);
+        best.insert(at, (token, logit));
+        best.truncate(count);
+    }
+    let max = logits::highest(logits);
+    let sum = logits::exponential_sums(logits, max).0.ln();
+    best.into_iter().map(|(token, logit)| (token, (logit - max - sum).max(-1e9))).collect()
+}
+
 /// A number in 0..1 that depends on the seed and the position alone.
 pub fn unit(seed: u64, position: usize) -> f64 {
     (hash(seed, position) >> 11) as f64 / (1u64 << 53) as f64
@@ -287,6 +339,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_becomes_less_likely() {
+        let default = Sampling::default();
+        let present = Sampling { presence_penalty: 1.5, ..default };
+        assert_eq!(present.choose(&LOGITS, &[Token(1)], 1), Ok(Token(3)));
+        assert_eq!(present.choose(&LOGITS, &[Token(1), Token(1), Token(3)], 3), Ok(Token(1)));
+        let frequent = Sampling { frequency_penalty: 0.6, ..default };
+        assert_eq!(frequent.choose(&LOGITS, &[Token(1)], 1), Ok(Token(1)));
+        assert_eq!(frequent.choose(&LOGITS, &[Token(1), Token(1)], 2), Ok(Token(3)));
+        assert!(!present.is_greedy() && !frequent.is_greedy());
+    }
+
+    #[test]
+    fn the_likeliest_come_first() {
+        let likeliest = likeliest(&LOGITS, 3);
+        let ids: Vec<_> = likeliest.iter().map(|l| l.0.0).collect();
+        assert_eq!(ids, [1, 3, 2]);
+        for (token, said) in likeliest {
+            assert!((said - logprob(&LOGITS, token)).abs() < 1e-6);
+        }
+        assert!(super::likeliest(&[f32::NAN, 1.0], 5).len() == 1);
+    }
+
+    #[test]
     fn parameters_outside_their_range_are_named() {
         let default = Sampling::default();
         for (bad, name) in [
@@ -295,6 +370,8 @@ mod tests {
             (Sampling { top_p: 0.0, ..default }, "top-p"),
             (Sampling { min_p: 1.5, ..default }, "min-p"),
             (Sampling { repetition_penalty: 0.0, ..default }, "repetition-penalty"),
+            (Sampling { presence_penalty: 2.5, ..default }, "presence-penalty"),
+            (Sampling { frequency_penalty: f32::NAN, ..default }, "frequency-penalty"),
         ] {
             assert!(bad.validate().unwrap_err().to_string().contains(name));
         }

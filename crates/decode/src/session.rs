@@ -16,9 +16,9 @@ use thiserror::Error;
 use crate::{
     Answer, Answered, Ask, Bar, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
     OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript, Vocabulary,
-    Want, boundary,
-    trace::{FinishReason, Source, Span, Times, Usage},
-    transcript::Written,
+    Want, boundary, sampling,
+    trace::{Alternative, FinishReason, Source, Span, Times, Usage},
+    transcript::{Piece, Written},
 };
 
 /// Why a generation cannot begin or go on.
@@ -88,6 +88,8 @@ pub struct Session<E, R, C> {
     unread: Vec<Token>,
     read: usize,
     prompt: usize,
+    /// How many alternatives every token tells, if anybody watches.
+    watch: Option<usize>,
     transcript: Transcript,
 }
 
@@ -111,7 +113,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let read = edge.keep_common(&begun[..begun.len() - 1]);
         let vocabulary = edge.vocabulary();
         let mut transcript = Transcript::new(plan.limits);
-        transcript.begin(plan.written.iter().map(|&t| (Some(t), vocabulary.piece(t))).collect());
+        let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
+        transcript.begin(plan.written.iter().map(piece).collect());
+        transcript.prefilled(begun.len() - read, read);
         Ok(Self {
             vocabulary,
             edge,
@@ -122,8 +126,16 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             unread: begun[read..].to_vec(),
             read,
             prompt: plan.prompt.len(),
+            watch: None,
             transcript,
         })
+    }
+
+    /// Has every token tell how likely it was held, what else the edge held likely, and what left
+    /// this device for it. That takes time, so nobody pays for it unasked.
+    pub fn watch(mut self, alternatives: usize) -> Self {
+        self.watch = Some(alternatives);
+        self
     }
 
     /// Advances by one accepted span; `None` at the end of the text.
@@ -145,7 +157,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => self.ask(&step, &mut times).await?,
         };
-        Ok(Some(self.accept(written, score, times)))
+        let alternatives = self.alternatives(&step);
+        Ok(Some(self.accept(written, alternatives, score, times)))
     }
 
     /// What happened so far.
@@ -213,20 +226,37 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             self.sampling.choose(&step.logits, history, history.len())?
         };
         let tokens = if self.vocabulary.is_end(token) { vec![] } else { vec![token] };
-        Ok(Draft { tokens, source: Source::Edge, eligible: self.eligible(step), usage: None })
+        let logprobs = self.watch.map(|_| vec![Some(sampling::logprob(&step.logits, token))]);
+        let eligible = self.eligible(step);
+        let logprobs = logprobs.unwrap_or_default();
+        Ok(Draft { tokens, logprobs, source: Source::Edge, eligible, usage: None, sent: None })
+    }
+
+    fn alternatives(&self, step: &Step) -> Vec<Alternative> {
+        let likeliest = sampling::likeliest(&step.logits, self.watch.unwrap_or_default());
+        let told = |(token, logprob): (Token, f32)| {
+            let bytes = self.vocabulary.spell(token);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Alternative { text, bytes, probability: logprob.exp(), logprob }
+        };
+        likeliest.into_iter().map(told).collect()
     }
 
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<Draft, SessionError> {
-        let error = match self.answer(step, times).await {
-            Ok(Some(draft)) => return Ok(draft),
-            Ok(None) => return self.keep(step),
+        let answered = self.answer(step, times).await;
+        let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
+        self.transcript.sent(&sent);
+        let sent = self.watch.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
+        let error = match answered {
+            Ok(Some(draft)) => return Ok(Draft { sent, ..draft }),
+            Ok(None) => return Ok(Draft { sent, ..self.keep(step)? }),
             Err(error) => error,
         };
         self.cloud_error = Some(error.clone());
         match self.routing.as_ref().map(|r| r.on_error) {
             Some(OnCloudError::Wait | OnCloudError::Fail) => Err(error.into()),
             Some(OnCloudError::Keep) | None => {
-                Ok(Draft { source: Source::Fallback, ..self.keep(step)? })
+                Ok(Draft { source: Source::Fallback, sent, ..self.keep(step)? })
             }
         }
     }
@@ -266,8 +296,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Want::Tokens(_) => self.check(&answer)?,
             Want::Word => self.translate(answer.text())?,
         };
-        let (source, eligible) = (Source::Cloud, Some(true));
-        Ok(Some(Draft { tokens, source, eligible, usage: Some(answer.usage) }))
+        let logprobs =
+            self.watch.map(|_| logprobs(&answer, want, tokens.len())).unwrap_or_default();
+        let (source, eligible, usage) = (Source::Cloud, Some(true), Some(answer.usage));
+        Ok(Some(Draft { tokens, logprobs, source, eligible, usage, sent: None }))
     }
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
@@ -295,20 +327,32 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
-    fn accept(&mut self, draft: Draft, score: Option<Score>, times: Times) -> Span {
+    fn accept(
+        &mut self,
+        draft: Draft,
+        alternatives: Vec<Alternative>,
+        score: Option<Score>,
+        times: Times,
+    ) -> Span {
         if draft.tokens.is_empty() {
             self.transcript.spend(times, draft.usage);
             return self.transcript.end_by(draft.source, FinishReason::Stop);
         }
-        let piece = |t: &Token| (Some(*t), self.vocabulary.piece(*t));
+        let logprobs = draft.logprobs.iter().copied().chain(std::iter::repeat(None));
+        let piece = |(t, logprob): (&Token, Option<f32>)| {
+            let bytes = self.vocabulary.piece(*t);
+            Piece { id: Some(*t), bytes, logprob }
+        };
         let written = Written {
-            tokens: draft.tokens.iter().map(piece).collect(),
+            tokens: draft.tokens.iter().zip(logprobs).map(piece).collect(),
             source: draft.source,
             score,
             eligible: draft.eligible,
             exchange: self.exchange.filter(|_| draft.source == Source::Cloud),
             times,
             usage: draft.usage,
+            alternatives,
+            sent: draft.sent,
         };
         let before = self.transcript.tokens().len();
         let span = self.transcript.accept(written);
@@ -326,7 +370,23 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 /// What the next tokens are to be; none for end-of-text.
 struct Draft {
     tokens: Vec<Token>,
+    /// As far as they are known and anybody watches; in order.
+    logprobs: Vec<Option<f32>>,
     source: Source,
     eligible: Option<bool>,
     usage: Option<Usage>,
+    sent: Option<String>,
+}
+
+/// How likely the cloud held its tokens. A word is translated into other tokens: the first of them
+/// carries the word's, and those behind it follow from it.
+fn logprobs(answer: &Answer, want: Want, count: usize) -> Vec<Option<f32>> {
+    match want {
+        Want::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),
+        Want::Word => {
+            let word: Option<f32> = answer.tokens.iter().map(|t| t.logprob).sum();
+            let behind = std::iter::repeat_n(word.map(|_| 0.0), count.saturating_sub(1));
+            [word].into_iter().chain(behind).collect()
+        }
+    }
 }

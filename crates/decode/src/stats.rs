@@ -27,6 +27,14 @@ pub struct Stats {
     pub cloud_cached: Option<usize>,
     /// Tokens the cloud wrote for that, look-ahead included.
     pub cloud_decoded: usize,
+    /// Tokens of the prompt the edge read.
+    pub edge_prefilled: usize,
+    /// Tokens of the prompt it found in its cache instead.
+    pub edge_cached: usize,
+    /// Times the edge stood in for a cloud that could not be had.
+    pub fallbacks: usize,
+    /// Bytes that left this device for the cloud.
+    pub sent_bytes: usize,
     /// Characters of text.
     pub characters: usize,
     /// From the prompt to the first token.
@@ -61,6 +69,9 @@ pub(crate) struct Tally {
     pub times: Times,
     pub asks: Vec<Usage>,
     pub fallback_end: bool,
+    pub edge_prefilled: usize,
+    pub edge_cached: usize,
+    pub sent_bytes: usize,
 }
 
 impl Stats {
@@ -82,6 +93,10 @@ impl Stats {
             cloud_prefilled: tally.asks.iter().map(|a| a.prefilled).sum(),
             cloud_cached: tally.asks.iter().map(|a| a.cached).sum(),
             cloud_decoded: tally.asks.iter().map(|a| a.decoded).sum(),
+            edge_prefilled: tally.edge_prefilled,
+            edge_cached: tally.edge_cached,
+            fallbacks: count(Source::Fallback) + usize::from(tally.fallback_end),
+            sent_bytes: tally.sent_bytes,
             characters,
             time_to_first_token: clock.first.map_or(Duration::ZERO, |f| f - clock.started),
             mean_time_between_tokens: since_first / gaps,

@@ -89,6 +89,9 @@ mod tests {
             degraded: None,
             times: Times::default(),
             cloud: None,
+            logprob: None,
+            alternatives: vec![],
+            sent: None,
         }
     }
 

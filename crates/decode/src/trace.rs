@@ -123,6 +123,40 @@ pub struct Accepted {
     /// What the cloud said of the ask; on the first token of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud: Option<Usage>,
+    /// How likely its writer held it, from raw logits; only where it was asked for, and where the
+    /// writer says. A word that was translated has its own on its first token.
+    #[serde(skip)]
+    pub logprob: Option<f32>,
+    /// What the edge held likeliest at this position; only where it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Alternative>,
+    /// What left this device for the ask; only where it was asked for, on the first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<String>,
+}
+
+/// A token the edge might have written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// Its text; what is not a whole character is replaced.
+    pub text: String,
+    /// Its bytes as they are.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+    /// From raw logits.
+    pub probability: f32,
+    /// The same as a logarithm.
+    #[serde(skip)]
+    pub logprob: f32,
+}
+
+/// What left this device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// All of it, as it travelled.
+    pub bytes: usize,
+    /// The words in it.
+    pub text: String,
 }
 
 /// Tokens accepted together, from one source, as far as their text is certain.

@@ -7,7 +7,7 @@ use crate::{
     stats::{Clock, Stats, Tally},
     stop::StopFilter,
     text::TextStream,
-    trace::{Accepted, FinishReason, Source, Span, Times, Usage},
+    trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage},
 };
 
 /// Where a generation ends if nothing else ends it.
@@ -19,11 +19,20 @@ pub struct Limits {
     pub stops: Vec<String>,
 }
 
+/// One token somebody wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    /// If it is known.
+    pub id: Option<Token>,
+    pub bytes: Vec<u8>,
+    /// If it was asked for and is known.
+    pub logprob: Option<f32>,
+}
+
 /// Tokens somebody wrote, before they are accepted.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Each with its bytes, and with its id if it is known.
-    pub tokens: Vec<(Option<Token>, Vec<u8>)>,
+    pub tokens: Vec<Piece>,
     /// What travelled, where the cloud wrote.
     pub exchange: Option<Exchange>,
     pub source: Source,
@@ -31,6 +40,27 @@ pub(crate) struct Written {
     pub eligible: Option<bool>,
     pub times: Times,
     pub usage: Option<Usage>,
+    /// What the edge held likeliest, if that was asked for.
+    pub alternatives: Vec<Alternative>,
+    /// What left this device, if that was asked for.
+    pub sent: Option<String>,
+}
+
+impl Written {
+    /// Tokens of a source, and nothing else known.
+    pub fn by(source: Source, tokens: Vec<Piece>) -> Self {
+        Self {
+            tokens,
+            exchange: None,
+            source,
+            score: None,
+            eligible: None,
+            times: Times::default(),
+            usage: None,
+            alternatives: vec![],
+            sent: None,
+        }
+    }
 }
 
 /// Everything accepted in one generation.
@@ -113,15 +143,22 @@ impl Transcript {
         self.tally.asks.extend(usage);
     }
 
+    /// Counts what the edge read of the prompt, and what it did not have to.
+    pub(crate) fn prefilled(&mut self, read: usize, cached: usize) {
+        (self.tally.edge_prefilled, self.tally.edge_cached) = (read, cached);
+    }
+
+    /// Counts what left this device.
+    pub(crate) fn sent(&mut self, sent: &Sent) {
+        self.tally.sent_bytes += sent.bytes;
+    }
+
     /// Takes what was written before this generation.
-    pub(crate) fn begin(&mut self, tokens: Vec<(Option<Token>, Vec<u8>)>) {
+    pub(crate) fn begin(&mut self, tokens: Vec<Piece>) {
         if tokens.is_empty() {
             return;
         }
-        let source = Source::Edge;
-        let (times, usage) = (Times::default(), None);
-        let (score, eligible, exchange) = (None, None, None);
-        self.accept(Written { tokens, exchange, source, score, eligible, times, usage });
+        self.accept(Written::by(Source::Edge, tokens));
         // Nothing has been shown of this generation yet.
         self.first = None;
     }
@@ -131,8 +168,9 @@ impl Transcript {
         let mut span = Span::default();
         self.spend(written.times, written.usage);
         let (mut times, mut usage) = (written.times, written.usage);
-        for (id, piece) in written.tokens {
-            let text = self.stream.push(&piece);
+        let (mut alternatives, mut sent) = (written.alternatives, written.sent);
+        for Piece { id, bytes, logprob } in written.tokens {
+            let text = self.stream.push(&bytes);
             self.text.push_str(&text);
             let token = Accepted {
                 index: self.accepted,
@@ -144,6 +182,9 @@ impl Transcript {
                 degraded: written.exchange.filter(|e| *e == Exchange::Text),
                 times: std::mem::take(&mut times),
                 cloud: usage.take(),
+                logprob,
+                alternatives: std::mem::take(&mut alternatives),
+                sent: sent.take(),
             };
             self.tokens.extend(id);
             self.accepted += 1;

@@ -100,6 +100,10 @@ impl Edge for Sequence {
         self.model.context()
     }
 
+    fn held(&self) -> &[Token] {
+        &self.tokens
+    }
+
     fn keep_common(&mut self, context: &[Token]) -> usize {
         self.truncate(common_prefix(&self.tokens, context));
         self.tokens.len()

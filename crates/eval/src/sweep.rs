@@ -261,6 +261,10 @@ mod tests {
             100
         }
 
+        fn held(&self) -> &[Token] {
+            &[]
+        }
+
         fn keep_common(&mut self, _: &[Token]) -> usize {
             self.read = 0;
             0

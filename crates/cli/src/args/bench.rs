@@ -2,7 +2,7 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs};
+use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
@@ -21,6 +21,8 @@ pub enum BenchCommand {
     Joint(BenchJointArgs),
     /// Tandem beside the loop of the original system, which keeps no cache on either side
     Original(Box<BenchOriginalArgs>),
+    /// What the edge server adds to a text, and several texts at once; mode small
+    Serve(BenchServeArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -101,6 +103,28 @@ pub struct BenchOriginalArgs {
 
     #[command(flatten)]
     pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchServeArgs {
+    /// Tokens of each text
+    #[arg(long, value_name = "N", default_value = "96", value_parser = count)]
+    pub tokens: usize,
+
+    /// Runs of each kind, in turn; the median counts
+    #[arg(long, value_name = "N", default_value = "5", value_parser = count)]
+    pub runs: usize,
+
+    /// Texts at once
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub chats: usize,
+
+    #[command(flatten)]
+    pub serve: ServeArgs,
 
     /// As JSON
     #[arg(long)]

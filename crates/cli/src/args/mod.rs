@@ -4,15 +4,18 @@ mod bench;
 mod eval;
 mod report;
 mod router;
+mod serve;
 
 pub use self::bench::{
     BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchOriginalArgs,
+    BenchServeArgs,
 };
 pub use self::eval::{Baseline, EvalArgs};
 pub use self::report::ReportArgs;
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
 };
+pub use self::serve::{ListenArgs, ServeArgs};
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -48,6 +51,8 @@ pub enum Command {
     Run(RunArgs),
     /// Talk, with history; Ctrl-C stops an answer, /help lists commands
     Chat(ChatArgs),
+    /// Serve both models: OpenAI's API and a page to chat on
+    Serve(ServeArgs),
     /// Serve the large model to edges on other machines
     Cloud(CloudArgs),
     /// Fetch the default models with this machine's pip
@@ -112,7 +117,7 @@ pub struct OutputArgs {
     pub trace: Option<PathBuf>,
 }
 
-/// How a text is made: shared by `run`, `chat` and `bench joint`.
+/// How a text is made: shared by `run`, `chat`, `serve` and `bench joint`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct GenerateArgs {
     /// Who writes

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::CloudArgs,
     config::{Store, UsageError, adapters, threads},
+    interrupt::interrupted,
     show::say,
 };
 
@@ -48,24 +49,4 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     let config = Config { key: args.key, ..Config::default() };
     run(listener, app(model, config), interrupted()).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Ctrl-C, or a service manager's request to stop.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
-    }
-    say("finishing what runs; Ctrl-C again to stop at once");
-    tokio::spawn(async {
-        drop(tokio::signal::ctrl_c().await);
-        std::process::exit(1);
-    });
 }

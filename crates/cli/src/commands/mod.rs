@@ -10,4 +10,5 @@ pub mod pull;
 pub mod report;
 pub mod router;
 pub mod run;
+pub mod serve;
 pub mod version;

@@ -190,8 +190,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// What of these parameters it does not know.
-    fn lacks(&self, _: &Sampling) -> Option<&'static str> {
-        None
+    fn lacks(&self, sampling: &Sampling) -> Option<&'static str> {
+        counts(sampling)
     }
 
     fn ask(&self, question: &Question<'_>) -> Request;
@@ -247,6 +247,13 @@ pub(crate) fn sampling(question: &Question<'_>) -> Map<String, Value> {
     map.insert("presence_penalty".into(), json!(0));
     map.insert("frequency_penalty".into(), json!(0));
     map
+}
+
+/// What an engine without sessions cannot count: it takes every ask for a new text, and what was
+/// written before for a prompt.
+pub(crate) fn counts(sampling: &Sampling) -> Option<&'static str> {
+    let none = sampling.presence_penalty == 0.0 && sampling.frequency_penalty == 0.0;
+    (!none).then_some("cannot count for presence and frequency penalties: leave them out")
 }
 
 /// `top_k` where all tokens are -1.

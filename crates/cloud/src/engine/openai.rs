@@ -25,7 +25,8 @@ impl Dialect for OpenAi {
     fn lacks(&self, sampling: &Sampling) -> Option<&'static str> {
         let Sampling { top_k, min_p, repetition_penalty, .. } = *sampling;
         let known = top_k == 0 && min_p == 0.0 && repetition_penalty == 1.0;
-        (!known).then_some("does not know top-k, min-p and repetition-penalty: leave them out")
+        let lacks = "does not know top-k, min-p and repetition-penalty: leave them out";
+        (!known).then_some(lacks).or_else(|| super::counts(sampling))
     }
 
     fn ask(&self, question: &Question<'_>) -> Request {

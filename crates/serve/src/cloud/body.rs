@@ -1,5 +1,7 @@
 //! The one door through which requests come in.
 
+use std::time::Duration;
+
 use ::cloud::protocol::code;
 use axum::{
     body::Bytes,
@@ -7,8 +9,12 @@ use axum::{
     http::StatusCode,
 };
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::error::ApiError;
+
+/// How long the body of a request may take.
+const SLOWEST: Duration = Duration::from_secs(30);
 
 /// A JSON body, whatever its content type says.
 pub(crate) struct Body<T>(pub T);
@@ -17,7 +23,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+        let slow = || {
+            let message = "the body came too slowly";
+            ApiError::new(StatusCode::REQUEST_TIMEOUT, code::INVALID, message)
+        };
+        let read =
+            timeout(SLOWEST, Bytes::from_request(request, state)).await.map_err(|_| slow())?;
+        let bytes = read.map_err(|rejection| {
             if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
                 let message = format!("the body is larger than {} MB", super::LARGEST_BODY >> 20);
                 ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, code::TOO_LARGE, message)

@@ -3,6 +3,7 @@
 //! - [`app`] and [`run`]: the server; `routes` holds one file a route, `body` and `error` are their
 //!   one door in and out
 //! - [`lazy`]: the model, loaded when the first session needs it
+//! - `metrics`: figures
 //! - `sessions`: who is here, and who has to leave when memory is full
 //! - `conversation`: what was accepted, in the cloud's own tokens; pure
 //! - `writer`: the next tokens, or the next word
@@ -11,6 +12,7 @@ mod body;
 mod conversation;
 mod error;
 pub mod lazy;
+mod metrics;
 mod routes;
 mod sessions;
 mod writer;
@@ -25,12 +27,13 @@ use axum::{
     middleware::{self, Next},
     response::Response,
     routing::{delete, get, post},
-    serve::ListenerExt,
 };
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 
-use self::{error::ApiError, sessions::Sessions};
+use self::{error::ApiError, metrics::Metrics, sessions::Sessions};
+use crate::listen::{Patience, listen};
 pub use lazy::LazyModel;
 
 /// The largest request read: a context of a million characters, four times over.
@@ -56,16 +59,19 @@ pub(crate) struct Server {
     config: Config,
     model: LazyModel,
     sessions: Sessions,
+    metrics: Metrics,
 }
 
 /// The routes, as a service that needs no socket.
 pub fn app(model: LazyModel, config: Config) -> Router {
-    let server = Arc::new(Server { config, model, sessions: Sessions::default() });
+    let (sessions, metrics) = (Sessions::default(), Metrics::default());
+    let server = Arc::new(Server { config, model, sessions, metrics });
     Router::new()
         .route("/v1/sessions", post(routes::open::open))
         .route("/v1/sessions/{id}", delete(routes::close::close))
         .route("/v1/sessions/{id}/next", post(routes::next::next))
         .route("/v1/sessions/{id}/score", post(routes::score::score))
+        .route("/metrics", get(routes::metrics::metrics))
         .layer(middleware::from_fn_with_state(server.clone(), check_key))
         .route("/health", get(routes::health::health))
         .fallback(|| async { ApiError::not_found("there is nothing at this address") })
@@ -73,23 +79,18 @@ pub fn app(model: LazyModel, config: Config) -> Router {
             let message = "this address does not take that method";
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID, message)
         })
+        .layer(middleware::from_fn_with_state(server.clone(), routes::metrics::count))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(server)
 }
 
-/// Serves until `shutdown`; what runs then is finished.
+/// Serves until `shutdown`; what runs then is finished, within limits.
 pub async fn run(
     listener: TcpListener,
     app: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // Small answers must not wait for company.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-    });
-    axum::serve(listener, app).with_graceful_shutdown(shutdown).await
+    listen(listener, app, Patience::default(), shutdown).await
 }
 
 async fn check_key(
@@ -100,8 +101,9 @@ async fn check_key(
     let Some(key) = &server.config.key else { return Ok(next.run(request).await) };
     let given = request.headers().get("authorization").and_then(|v| v.to_str().ok());
     let given = given.and_then(|v| v.strip_prefix("Bearer ")).unwrap_or_default();
-    // Hashes are compared, so that the time it takes tells nothing of the key.
-    if Sha256::digest(given) == Sha256::digest(key) {
+    // How long it takes tells nothing of the key: hashes are compared, to the end.
+    let (given, wanted) = (Sha256::digest(given), Sha256::digest(key));
+    if bool::from(given.as_slice().ct_eq(wanted.as_slice())) {
         return Ok(next.run(request).await);
     }
     Err(ApiError::new(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, "a valid key is needed"))

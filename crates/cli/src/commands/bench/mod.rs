@@ -4,6 +4,7 @@ mod ask;
 mod edge;
 mod joint;
 mod original;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
         BenchCommand::Original(args) => original::original(*args).await?,
+        BenchCommand::Serve(args) => serve::serve(args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

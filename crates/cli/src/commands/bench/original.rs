@@ -34,6 +34,10 @@ impl<E: Edge> Edge for Forgetful<E> {
         self.edge.context()
     }
 
+    fn held(&self) -> &[Token] {
+        &[]
+    }
+
     fn keep_common(&mut self, _: &[Token]) -> usize {
         self.text.clear();
         0

@@ -2,6 +2,7 @@
 
 pub mod close;
 pub mod health;
+pub mod metrics;
 pub mod next;
 pub mod open;
 pub mod score;

@@ -38,6 +38,7 @@ pub async fn next(
     advance(session, &Place { position: next.position, hash: next.hash }, &next.append)?;
     let mut answer = writer::write(session, &server.sessions, &task).await?;
     answer.cost.queued_ms += milliseconds(waited);
+    server.metrics.ask(&answer.cost);
     session.last = Some((next.sequence, answer.clone()));
     Ok(Json(answer))
 }

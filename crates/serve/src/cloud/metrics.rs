@@ -1,0 +1,75 @@
+//! Figures for Prometheus.
+
+use std::fmt;
+
+use ::cloud::protocol::Cost;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+/// What is counted.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<[(&'static str, String); 2], Counter>,
+    prefilled: Counter,
+    cached: Counter,
+    decoded: Counter,
+    sessions: Gauge,
+    queued: Histogram,
+    work: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+        let mut metrics = Self {
+            registry: Registry::with_prefix("tandem_cloud"),
+            requests: Family::default(),
+            prefilled: Counter::default(),
+            cached: Counter::default(),
+            decoded: Counter::default(),
+            sessions: Gauge::default(),
+            queued: Histogram::new(times),
+            work: Histogram::new(times),
+        };
+        let r = &mut metrics.registry;
+        let help = "Requests answered, by route and status";
+        r.register("requests", help, metrics.requests.clone());
+        r.register("prefilled_tokens", "Tokens read for answers", metrics.prefilled.clone());
+        r.register("cached_tokens", "Tokens found in the cache", metrics.cached.clone());
+        r.register("decoded_tokens", "Tokens written", metrics.decoded.clone());
+        r.register("sessions", "Sessions that are open", metrics.sessions.clone());
+        let help = "What an ask waited for others";
+        r.register_with_unit("queued", help, Unit::Seconds, metrics.queued.clone());
+        let help = "What an ask took to read and write";
+        r.register_with_unit("work", help, Unit::Seconds, metrics.work.clone());
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A request was answered.
+    pub fn request(&self, route: &str, status: u16) {
+        let labels = [("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    /// An ask was answered.
+    pub fn ask(&self, cost: &Cost) {
+        self.prefilled.inc_by(cost.prefilled as u64);
+        self.cached.inc_by(cost.cached as u64);
+        self.decoded.inc_by(cost.decoded as u64);
+        self.queued.observe(cost.queued_ms / 1000.0);
+        self.work.observe((cost.prefill_ms + cost.decode_ms) / 1000.0);
+    }
+
+    /// All of it, as Prometheus reads it.
+    pub fn text_format(&self, sessions: usize) -> Result<String, fmt::Error> {
+        self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}

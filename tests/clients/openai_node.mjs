@@ -1,0 +1,75 @@
+// The official `openai` package for Node against `tandem serve`.
+
+import OpenAI from 'openai';
+import assert from 'node:assert/strict';
+
+const [url, apiKey] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+const messages = [{ role: 'user', content: 'What is the capital of France?' }];
+const settings = { model: 'tandem-small', temperature: 0, max_tokens: 24, messages };
+
+const tests = {
+  async chat() {
+    const answer = await client.chat.completions.create(settings);
+    assert.match(answer.choices[0].message.content, /Paris/);
+    assert.equal(answer.choices[0].finish_reason, 'stop');
+    assert.equal(answer.tandem.mode, 'small');
+  },
+  async streaming() {
+    const whole = await client.chat.completions.create(settings);
+    const stream = await client.chat.completions.create({ ...settings, stream: true });
+    let text = '';
+    for await (const chunk of stream) text += chunk.choices[0]?.delta?.content ?? '';
+    assert.equal(text, whole.choices[0].message.content);
+  },
+  async aborting() {
+    const long = { ...settings, max_tokens: 500, stream: true };
+    const stream = await client.chat.completions.create(long);
+    for await (const _ of stream) break;
+    stream.controller.abort();
+    for (let i = 0; i < 100; i++) {
+      const health = await (await fetch(`${url}/health`)).json();
+      if (health.running === 0) return;
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    assert.fail('the text went on without its reader');
+  },
+  async stop() {
+    const answer = await client.chat.completions.create({ ...settings, stop: [' Paris'] });
+    assert.doesNotMatch(answer.choices[0].message.content, /Paris/);
+  },
+  async tools_are_refused_clearly() {
+    const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }];
+    await assert.rejects(client.chat.completions.create({ ...settings, tools }), (error) => {
+      assert.ok(error instanceof OpenAI.BadRequestError);
+      assert.equal(error.param, 'tools');
+      return true;
+    });
+  },
+  async errors_are_their_exceptions() {
+    const unknown = client.chat.completions.create({ ...settings, model: 'gpt-4o' });
+    await assert.rejects(unknown, OpenAI.NotFoundError);
+    const wrong = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'wrong', maxRetries: 0 });
+    await assert.rejects(wrong.models.list(), OpenAI.AuthenticationError);
+  },
+  async models() {
+    const names = [];
+    for await (const model of client.models.list()) names.push(model.id);
+    assert.deepEqual(names, ['tandem-joint', 'tandem-small', 'tandem-large']);
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    await test();
+    console.log(`test ${name} ... ok`);
+  } catch (error) {
+    failed += 1;
+    console.log(`test ${name} ... FAILED`);
+    console.error(error);
+  }
+}
+const passed = Object.keys(tests).length - failed;
+console.log(`test result: ${failed ? 'FAILED' : 'ok'}. ${passed} passed; ${failed} failed;`);
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,119 @@
+"""The official `openai` package for Python against `tandem serve`."""
+
+import sys
+
+import openai
+from check import run
+
+url, key, model_wrong = sys.argv[1] + "/v1", sys.argv[2], "gpt-4o"
+client = openai.OpenAI(base_url=url, api_key=key, max_retries=0)
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+SETTINGS = {"temperature": 0, "max_tokens": 24, "model": "tandem-small"}
+
+
+def chat():
+    answer = client.chat.completions.create(messages=QUESTION, **SETTINGS)
+    assert "Paris" in answer.choices[0].message.content, answer
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert answer.tandem["mode"] == "small", "what is ours comes along"
+
+
+def joint_with_the_field_tandem():
+    extra = {"tandem": {"threshold": 0.9, "trace": True}}
+    settings = {**SETTINGS, "model": "tandem-joint"}
+    answer = client.chat.completions.create(messages=QUESTION, extra_body=extra, **settings)
+    sources = {token["source"] for token in answer.tandem["trace"]}
+    assert "cloud" in sources, answer.tandem
+
+
+def streaming():
+    whole = client.chat.completions.create(messages=QUESTION, **SETTINGS)
+    stream = client.chat.completions.create(
+        messages=QUESTION, stream=True, stream_options={"include_usage": True}, **SETTINGS
+    )
+    parts, finish, usage = [], None, None
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            parts.append(choice.delta.content or "")
+            finish = choice.finish_reason or finish
+    assert "".join(parts) == whole.choices[0].message.content
+    assert finish == "stop" and usage.completion_tokens == whole.usage.completion_tokens
+
+
+def the_stream_helper():
+    with client.chat.completions.stream(messages=QUESTION, **SETTINGS) as stream:
+        for _ in stream:
+            pass
+        assert "Paris" in stream.get_final_completion().choices[0].message.content
+
+
+def stop_and_length():
+    answer = client.chat.completions.create(messages=QUESTION, stop=" Paris", **SETTINGS)
+    assert answer.choices[0].finish_reason == "stop"
+    assert "Paris" not in answer.choices[0].message.content
+    short = client.chat.completions.create(messages=QUESTION, **{**SETTINGS, "max_tokens": 2})
+    assert short.choices[0].finish_reason == "length"
+
+
+def several_choices_and_logprobs():
+    answer = client.chat.completions.create(
+        messages=QUESTION, n=2, logprobs=True, top_logprobs=2, **SETTINGS
+    )
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    told = answer.choices[0].logprobs.content
+    assert "".join(t.token for t in told) == answer.choices[0].message.content
+    assert all(len(t.top_logprobs) == 2 and t.logprob <= 0 for t in told)
+
+
+def completions():
+    answer = client.completions.create(prompt="The capital of France is", logprobs=1, **SETTINGS)
+    assert answer.object == "text_completion" and answer.choices[0].text
+    assert len(answer.choices[0].logprobs.tokens) == answer.usage.completion_tokens
+
+
+def models():
+    names = [model.id for model in client.models.list()]
+    assert names == ["tandem-joint", "tandem-small", "tandem-large"], names
+    assert client.models.retrieve("tandem-small").id == "tandem-small"
+
+
+def refused(kind, **request):
+    try:
+        client.chat.completions.create(**{"messages": QUESTION, **SETTINGS, **request})
+    except kind as error:
+        return error
+    raise AssertionError(f"{request} was taken")
+
+
+def tools_are_refused_clearly():
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    error = refused(openai.BadRequestError, tools=[tool])
+    assert error.param == "tools" and "tools" in error.message, error
+
+
+def errors_are_their_exceptions():
+    assert refused(openai.BadRequestError, temperature=9).param == "temperature"
+    assert refused(openai.NotFoundError, model=model_wrong).code == "model_not_found"
+    wrong = openai.OpenAI(base_url=url, api_key="wrong", max_retries=0)
+    try:
+        wrong.models.list()
+    except openai.AuthenticationError as error:
+        assert error.code == "invalid_api_key"
+    else:
+        raise AssertionError("a wrong key was taken")
+
+
+run(
+    chat,
+    joint_with_the_field_tandem,
+    streaming,
+    the_stream_helper,
+    stop_and_length,
+    several_choices_and_logprobs,
+    completions,
+    models,
+    tools_are_refused_clearly,
+    errors_are_their_exceptions,
+)
