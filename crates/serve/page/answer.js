@@ -28,7 +28,6 @@ export class Answer {
   gaps = [];
   /** Milliseconds to the first token, as seen here. */
   first = null;
-  times = {};
   /** What went to the cloud: `{index, text, bytes}`. */
   asks = [];
   summary = null;
@@ -38,6 +37,8 @@ export class Answer {
   problem = null;
   #started = 0;
   #arrived = 0;
+  #times = {};
+  #summed = null;
 
   constructor(choice) {
     this.choice = choice;
@@ -46,30 +47,35 @@ export class Answer {
   /** The request goes out. */
   begin(now) {
     this.#started = now;
+    this.#arrived = now;
   }
 
-  /** Takes one chunk of the stream. */
-  take(chunk, now) {
-    const choice = chunk.choices?.[0];
-    const content = choice?.delta?.content ?? "";
-    const traced = chunk.tandem?.tokens;
-    if (traced) this.#arrive(traced, now);
-    else if (content !== "") this.#arrive([{ text: content, source: "plain", score: null }], now);
-    if (choice?.finish_reason) this.finish = choice.finish_reason;
-    if (chunk.tandem?.stats) {
-      this.summary = chunk.tandem;
-      // The server's sums also hold what was spent on tokens that are not shown.
-      for (const [part] of PARTS) this.times[part] = chunk.tandem.stats[part] ?? 0;
+  /** Takes the chunks that came together. */
+  take(chunks, now) {
+    const arrivals = chunks.map((chunk) => this.#tokensOf(chunk)).filter((tokens) => tokens.length > 0);
+    // Several in one read: the wait is shared among them.
+    const gap = (now - this.#arrived) / Math.max(1, arrivals.length);
+    for (const tokens of arrivals) {
+      for (const token of tokens) this.#accept(token);
+      if (this.first === null) this.first = now - this.#started;
+      else this.gaps.push({ ms: gap, source: tokens[0].source });
+    }
+    if (arrivals.length > 0) {
+      this.#arrived = now;
+      this.state = "streaming";
     }
   }
 
-  #arrive(tokens, now) {
-    if (tokens.length === 0) return;
-    if (this.first === null) this.first = now - this.#started;
-    else this.gaps.push({ ms: now - this.#arrived, source: tokens[0].source });
-    this.#arrived = now;
-    this.state = "streaming";
-    for (const token of tokens) this.#accept(token);
+  #tokensOf(chunk) {
+    const choice = chunk.choices?.[0];
+    const content = choice?.delta?.content ?? "";
+    if (choice?.finish_reason) this.finish = choice.finish_reason;
+    if (chunk.tandem?.stats) {
+      this.summary = chunk.tandem;
+      this.#summed = Object.fromEntries(PARTS.map(([part]) => [part, chunk.tandem.stats[part] ?? 0]));
+    }
+    if (chunk.tandem?.tokens) return chunk.tandem.tokens;
+    return content === "" ? [] : [{ text: content, source: "plain", score: null }];
   }
 
   #accept(token) {
@@ -77,7 +83,7 @@ export class Answer {
     this.counts[token.source] += 1;
     this.routed.push(this.counts.cloud);
     this.text += token.text;
-    for (const [part] of PARTS) this.times[part] = (this.times[part] ?? 0) + (token.times?.[part] ?? 0);
+    for (const [part] of PARTS) this.#times[part] = (this.#times[part] ?? 0) + (token.times?.[part] ?? 0);
     if (typeof token.sent === "string") {
       this.asks.push({ index: this.tokens.length, text: token.sent, bytes: encoder.encode(token.sent).length });
     }
@@ -88,6 +94,12 @@ export class Answer {
   end(state, problem = null) {
     this.state = state;
     this.problem = problem;
+  }
+
+  /** Where the time went: the server's sums once they are there, which also hold what was spent on
+   *  tokens that are not shown. */
+  get times() {
+    return this.#summed ?? this.#times;
   }
 
   get running() {

@@ -80,12 +80,11 @@ function times(head, shared) {
   return make(
     "section",
     {},
-    make("h3", {}, shared ? "Times of the whole ask" : "Times"),
+    make("h3", {}, `${shared ? "Time of the whole ask" : "Time"}: ${duration(all)}`),
     make(
       "dl",
-      { class: "pairs" },
+      { class: "pairs two" },
       spent.map(([part, name]) => [make("dt", {}, name), make("dd", {}, duration(head.times[part]))]),
-      spent.length > 1 ? [make("dt", { class: "sum" }, "together"), make("dd", { class: "sum" }, duration(all))] : null,
     ),
   );
 }
@@ -135,8 +134,8 @@ function contents(token, answer, index) {
         )
       : null,
     alternatives(token),
-    times(head, headIndex !== index),
     token.source === "cloud" ? sent(head) : null,
+    times(head, headIndex !== index),
   ];
 }
 
@@ -150,16 +149,19 @@ function spoken(token, answer) {
   ].join(" ");
 }
 
-/** Beside the token, inside the window; on a narrow one the style sheet puts it at the bottom. */
+/** Below the token or above it, wherever it fits or else has more room, and never over it. */
 function place(card, span) {
   // The first line box: a token can wrap.
   const box = span.getClientRects()[0] ?? span.getBoundingClientRect();
+  const below = innerHeight - box.bottom - 14;
+  const above = box.top - 14;
+  card.style.maxHeight = "";
   const { offsetWidth: width, offsetHeight: height } = card;
-  const left = Math.max(8, Math.min(box.left, innerWidth - width - 8));
-  const below = box.bottom + 6;
-  const top = below + height <= innerHeight - 8 ? below : Math.max(8, box.top - height - 6);
-  card.style.left = `${left}px`;
-  card.style.top = `${top}px`;
+  const under = height <= below || below >= above;
+  const high = Math.min(height, under ? below : above);
+  card.style.maxHeight = `${high}px`;
+  card.style.left = `${Math.max(8, Math.min(box.left - 16, innerWidth - width - 8))}px`;
+  card.style.top = `${under ? box.bottom + 6 : box.top - 6 - high}px`;
 }
 
 function show(span, answer, by) {
@@ -181,7 +183,7 @@ function show(span, answer, by) {
 export function openCard(span, answer, { by }) {
   clearTimeout(timer);
   if (by !== "pointer") return show(span, answer, by);
-  if (open && open.by !== "pointer") return;
+  if (open && (open.by !== "pointer" || open.span === span)) return;
   timer = setTimeout(() => show(span, answer, by), HOVER_MS);
 }
 
@@ -212,11 +214,11 @@ export function watchCard() {
     if (!card.contains(event.target) && !event.target.closest?.(".token[data-index]")) closeCard();
   });
   addEventListener("resize", () => closeCard());
-  // New words move the text while an answer streams: the card goes with its token.
+  // New words move the text while an answer streams: a card that was asked for goes with its token.
   document.addEventListener(
     "scroll",
     (event) => {
-      if (!open || card.contains(event.target)) return;
+      if (!open || card.contains(event.target) || closeCard({ by: "pointer" })) return;
       const box = open.span.getBoundingClientRect();
       if (box.bottom < 0 || box.top > innerHeight) closeCard();
       else place(card, open.span);

@@ -7,7 +7,7 @@ import { duration, percent, setShare } from "./format.js";
 
 const WIDE = 320;
 const HIGH = 104;
-const LEFT = 38;
+const LEFT = 44;
 const RIGHT = 4;
 const TOP = 8;
 const FLOOR = 84;
@@ -49,7 +49,8 @@ export class ShareChart extends Figure {
     let most = Math.max(0.1, budget ?? 0, answer.share);
     for (let i = Math.max(0, settled); i < n; i += 1) most = Math.max(most, at(i));
     const top = [0.1, 0.2, 0.5, 1].find((step) => most <= step + 1e-9) ?? 1;
-    const y = (share) => FLOOR - (Math.min(top, share) / top) * (FLOOR - TOP);
+    // A share above the scale leaves the drawing at its upper edge.
+    const y = (share) => FLOOR - (share / top) * (FLOOR - TOP);
     const x = (i) => LEFT + (n < 2 ? 0 : (i / (n - 1)) * (WIDE - RIGHT - LEFT));
     const points = Array.from({ length: columns }, (_, c) => {
       const i = columns === 1 ? 0 : Math.round((c * (n - 1)) / (columns - 1));

@@ -35,20 +35,26 @@ export class Chat {
   #turns = [];
   #abort = null;
   #sticks = true;
+  #top = 0;
 
   constructor({ settings, figures, busy, showFigures }) {
     Object.assign(this, { settings, figures, busy, showFigures });
     this.scroller = byId("chat");
     this.list = byId("turns");
-    this.scroller.addEventListener("scroll", () => {
-      const { scrollHeight, scrollTop, clientHeight } = this.scroller;
-      this.#sticks = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-      byId("latest").hidden = this.#sticks || this.#turns.length === 0;
-    }, { passive: true });
+    this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     byId("latest").addEventListener("click", () => {
       this.#sticks = true;
       this.#follow();
     });
+  }
+
+  /** Only somebody who scrolls up wants to stay there: words that arrive move the end away too. */
+  #scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    const near = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (near || scrollTop < this.#top) this.#sticks = near;
+    this.#top = scrollTop;
+    byId("latest").hidden = this.#sticks || this.#turns.length === 0;
   }
 
   /** Sends `text` as the next message. */

@@ -12,7 +12,7 @@ import { barName, bytes, duration, percent } from "./format.js";
 
 const MODES = [
   ["small", "Small", "the device alone"],
-  ["joint", "Joint", "the device, and the cloud where trust is low"],
+  ["joint", "Joint", "the cloud where trust is low"],
   ["large", "Large", "the cloud alone"],
 ];
 
@@ -47,8 +47,8 @@ export class Compare {
     );
   }
 
-  #head(name, words) {
-    return make("header", {}, make("h3", {}, name), make("p", { class: "muted" }, words));
+  #head(name, words, bar = "") {
+    return make("header", {}, make("h3", {}, name, bar && make("span", { class: "muted" }, bar)), make("p", { class: "muted" }, words));
   }
 
   /** Runs the three, one after another: at once they would slow each other down. */
@@ -78,8 +78,7 @@ export class Compare {
     const view = new TokenView(answer, `Answer of ${name.toLowerCase()}`);
     const foot = make("div", { class: "foot" }, make("span", { class: "muted" }, "waits for its turn"));
     const lane = { answer, view, foot, name };
-    const told = [words, barName(answer.choice)].filter(Boolean).join(" · ");
-    lane.element = make("section", { class: "lane", "data-mode": mode, "aria-label": name }, this.#head(name, told), view.element, foot);
+    lane.element = make("section", { class: "lane", "data-mode": mode, "aria-label": name }, this.#head(name, words, barName(answer.choice)), view.element, foot);
     return lane;
   }
 

@@ -6,6 +6,7 @@ import { tally } from "./tokens.js";
 import { barName, bytes, count, duration, percent, visible } from "./format.js";
 
 const REDRAW_MS = 90;
+const WAITING = "With the first answer: how much came from the cloud, how long the tokens took, where the time went, and what left this device.";
 
 /** What went to the cloud for `answer`: how much, whereto, and the text itself. */
 export class SentList {
@@ -59,7 +60,7 @@ export class Figures {
   constructor(root, { place, total }) {
     this.place = place;
     this.total = total;
-    this.of = make("p", { class: "muted" }, "They come with the first answer.");
+    this.of = make("p", { class: "muted" }, WAITING);
     this.tiles = make("dl", { class: "tiles" });
     this.legend = make("p", { class: "legend" });
     this.body = make("div", { class: "stack", hidden: true }, this.tiles, this.legend, this.#share.element, this.#gaps.element, this.#split.element, this.#sent.element);
@@ -78,7 +79,7 @@ export class Figures {
   clear() {
     this.#answer = null;
     this.body.hidden = true;
-    this.of.textContent = "They come with the first answer.";
+    this.of.textContent = WAITING;
   }
 
   get answer() {

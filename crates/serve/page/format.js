@@ -9,8 +9,8 @@ export function duration(ms) {
   return ms > 0 ? "under 0.1 ms" : "0 ms";
 }
 
-/** 10.7 %. */
-export const percent = (share, digits = 1) => `${(share * 100).toFixed(digits)}\u202f%`;
+/** 10.7 %; nothing and all without digits. */
+export const percent = (share, digits = 1) => `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : digits)}\u202f%`;
 
 /** 7 %, 7.5 %: a share that somebody set, without digits it does not have. */
 export const setShare = (share) => percent(share, Number.isInteger(Math.round(share * 1000) / 10) ? 0 : 1);

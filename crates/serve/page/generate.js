@@ -1,7 +1,7 @@
 // One answer from the server, from the request to its end. Chat and comparison both use it.
 
 import { chunks } from "./stream.js";
-import { askForKey } from "./key.js";
+import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
 
 /** The request for `messages` with the settings of `choice`. */
@@ -24,20 +24,20 @@ export function request(messages, choice) {
   };
 }
 
-/** Fills `answer`, calling `changed` for every chunk. Failures end up in the answer. */
+/** Fills `answer`, calling `changed` whenever something came. Failures end up in the answer. */
 export async function generate(answer, messages, { signal, changed }) {
   const body = request(messages, answer.choice);
   for (;;) {
     answer.begin(performance.now());
     try {
-      for await (const chunk of chunks("v1/chat/completions", body, signal)) {
-        answer.take(chunk, performance.now());
+      for await (const batch of chunks("v1/chat/completions", body, signal)) {
+        answer.take(batch, performance.now());
         changed();
       }
       answer.end("done");
     } catch (error) {
       if (signal.aborted) answer.end("stopped");
-      else if (error.kind === "key" && (await askForKey(error.message || undefined)) && !signal.aborted) continue;
+      else if (error.kind === "key" && (await askForKey(key() && error.message)) && !signal.aborted) continue;
       else if (error instanceof Problem) answer.end("failed", error);
       else {
         // A fault of this page: said in the answer and left visible to who looks for it.

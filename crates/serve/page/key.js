@@ -29,12 +29,12 @@ function keep(value) {
 
 let asking = null;
 
-/** Opens the dialog; resolves to whether a key was given. Two callers share one dialog. */
-export function askForKey(reason = "Whoever runs the server has it.") {
+/** Opens the dialog, with what was wrong with the last key; resolves to whether a key was given. Two callers share one dialog. */
+export function askForKey(reason = "") {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     const field = byId("key");
-    byId("key-words").textContent = `${reason.replace(/[.\s]*$/, ".")} The key is kept until this tab is closed.`;
+    byId("key-words").textContent = `${reason || "Whoever runs the server has it."} The key is kept until this tab is closed.`;
     field.value = "";
     dialog.returnValue = "";
     dialog.addEventListener(

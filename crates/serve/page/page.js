@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 import { get } from "./stream.js";
-import { askForKey } from "./key.js";
+import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
 import { problemNotice } from "./notices.js";
 import { Settings } from "./settings.js";
@@ -115,7 +115,7 @@ async function meet() {
     server = await get("v1/tandem");
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    if (error.kind === "key" && (await askForKey(error.message || undefined))) return meet();
+    if (error.kind === "key" && (await askForKey(key() && error.message))) return meet();
     byId("pair").textContent = "not connected";
     status.replaceChildren(problemNotice(error, meet));
     return;

@@ -32,7 +32,8 @@ export async function refusal(response) {
   return new Problem("refused", told, facts);
 }
 
-const sentence = (text) => (text === "" || /[.!?]$/.test(text) ? text : `${text}.`);
+/** A server's message as a sentence of its own. */
+const sentence = (text) => (text === "" ? "" : `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`);
 
 /** A title, what to do, and whether trying again can help. */
 export function words(problem) {

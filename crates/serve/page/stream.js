@@ -53,7 +53,8 @@ export async function get(path) {
   }
 }
 
-/** Posts `body` and yields each chunk of the answer; returns at `[DONE]`. */
+/** Posts `body` and yields the chunks of the answer, those that came together in one list; returns
+ *  at `[DONE]`. */
 export async function* chunks(path, body, signal) {
   const response = await ask(path, {
     method: "POST",
@@ -62,20 +63,32 @@ export async function* chunks(path, body, signal) {
     signal,
   });
   const parser = new EventParser();
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  // Decoded here and not in a pipe: a pipe drops what it still holds when the connection breaks.
+  const decoder = new TextDecoder();
+  const reader = response.body.getReader();
   try {
     for (;;) {
       const { value, done } = await read(reader);
       // Every whole answer ends with [DONE], so an end without it is a cut connection.
       if (done) throw new Problem("lost");
-      for (const event of parser.push(value)) {
-        if (event === "[DONE]") return;
-        yield chunk(event);
-      }
+      const events = parser.push(decoder.decode(value, { stream: true }));
+      const end = events.indexOf("[DONE]");
+      yield* batch(end === -1 ? events : events.slice(0, end));
+      if (end !== -1) return;
     }
   } finally {
     // Frees the connection when the caller stops early; it may be broken already.
     reader.cancel().catch(() => {});
+  }
+}
+
+/** The chunks of `events`; those before a faulty one are given out before it is thrown. */
+function* batch(events) {
+  const good = [];
+  try {
+    for (const event of events) good.push(chunk(event));
+  } finally {
+    if (good.length > 0) yield good;
   }
 }
 

@@ -11,6 +11,7 @@ export class TokenView {
   #shown = 0;
   #spans = [];
   #at = -1;
+  #before = null;
 
   constructor(answer, label) {
     this.answer = answer;
@@ -38,15 +39,30 @@ export class TokenView {
       const token = tokens[this.#shown];
       // A part of a character has no text of its own and so nothing to point at.
       if (token.text === "") continue;
+      const text = this.#space(token, fresh);
       const span = document.createElement("span");
       span.className = `token ${token.source}`;
       span.dataset.index = this.#shown;
-      span.textContent = token.text;
+      span.textContent = text;
       this.#spans.push(span);
       fresh.append(span);
+      this.#before = token.source;
     }
     this.element.append(fresh);
   };
+
+  /** Between the device's word and another's the space goes with the device's, so that an underline
+   *  begins under its word. Gives what is left of the token's text. */
+  #space(token, fresh) {
+    if (this.#before !== "edge" || token.source === "edge") return token.text;
+    const bare = token.text.trimStart();
+    if (bare === "" || bare === token.text) return token.text;
+    const space = document.createElement("span");
+    space.className = "token edge";
+    space.textContent = token.text.slice(0, token.text.length - bare.length);
+    fresh.append(space);
+    return bare;
+  }
 
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -110,9 +126,13 @@ export function watchTokens(root) {
     const view = span && views.get(span.closest(".tokens"));
     return view ? { span, answer: view.answer } : null;
   };
-  root.addEventListener("pointerover", (event) => {
-    if (event.pointerType === "touch") return;
-    const hit = found(event);
+  let seen = [];
+  root.addEventListener("pointermove", (event) => {
+    // Text that moves under a resting pointer is not pointed at.
+    const at = [event.clientX, event.clientY];
+    const moved = at[0] !== seen[0] || at[1] !== seen[1];
+    seen = at;
+    const hit = moved && event.pointerType !== "touch" && found(event);
     if (hit) openCard(hit.span, hit.answer, { by: "pointer" });
   });
   root.addEventListener("pointerout", (event) => {
