@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 import { start } from "./mock.js";
 
 /** A real server to test against, instead of the mock. */
-export const REAL = process.env.TANDEM_URL ?? null;
+export const REAL = process.env.TANDEM_URL ? new URL(process.env.TANDEM_URL).href : null;
 /** Real models take their time. */
 export const PATIENCE = REAL ? 120_000 : 10_000;
 

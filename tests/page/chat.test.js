@@ -163,11 +163,11 @@ test("an example is sent at a click", () =>
     assert.equal(await page.locator(".said").textContent(), QUESTION);
   }));
 
-test("the view follows new words until somebody scrolls up", () =>
+scripted("the view follows new words until somebody scrolls up", () =>
   withPage(
     async (page) => {
       const fromEnd = () => page.locator("#chat").evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
-      await send(page, LONG);
+      await send(page, "mock:slow");
       const tokens = lastAnswer(page).locator(".token[data-index]");
       await page.waitForFunction(() => document.querySelector("#chat").scrollHeight > document.querySelector("#chat").clientHeight + 120);
       assert.ok((await fromEnd()) < 80);

@@ -39,7 +39,7 @@ const scenes = {
   compare: [{ viewport: { width: 1280, height: 1000 } }, async (page) => {
     await page.locator("[data-goto=compare]").click();
     await slide(page, 0.35);
-    await ask(page, QUESTION).catch(() => {});
+    await send(page, QUESTION);
     await page.locator(".lane[data-mode=large] .pairs").waitFor();
   }],
   "problem": [{}, async (page) => {

@@ -91,8 +91,8 @@ test("every problem says what to do", () => {
 });
 
 test("figures in words", () => {
-  assert.deepEqual([0, 0.02, 7.94, 187.4, 1610, 12345].map(duration), ["0 ms", "under 0.1 ms", "7.9 ms", "187 ms", "1.61 s", "12.3 s"]);
-  assert.deepEqual([0, 0.107, 1].map((n) => percent(n)), ["0\u202f%", "10.7\u202f%", "100\u202f%"]);
+  assert.deepEqual([0, 0.02, 7.94, 187.4, 1610, 12345].map(duration), ["0 ms", "<0.1 ms", "7.9 ms", "187 ms", "1.61 s", "12.3 s"]);
+  assert.deepEqual([0, 0.0002, 0.107, 1].map((n) => percent(n)), ["0\u202f%", "<0.1\u202f%", "10.7\u202f%", "100\u202f%"]);
   assert.deepEqual([0, 0.2, 0.989, 0.9991, 1].map(score), ["0.00", "0.20", "0.99", "0.999", "1.00"]);
   assert.deepEqual([1, 412, 1900].map(bytes), ["1 byte", "412 bytes", "1.9 kB"]);
   assert.equal(barName({ budget: 0.07, threshold: null }), "budget 7\u202f%");

@@ -6,11 +6,15 @@ export function duration(ms) {
   if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
   if (ms >= 10) return `${Math.round(ms)} ms`;
   if (ms >= 0.1) return `${ms.toFixed(1)} ms`;
-  return ms > 0 ? "under 0.1 ms" : "0 ms";
+  return ms > 0 ? "<0.1 ms" : "0 ms";
 }
 
-/** 10.7 %; nothing and all without digits. */
-export const percent = (share, digits = 1) => `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : digits)}\u202f%`;
+/** 10.7 %; nothing and all without digits, and never nothing for a little. */
+export function percent(share, digits = 1) {
+  const least = 10 ** -digits;
+  if (share > 0 && share * 100 < least / 2) return `<${least}\u202f%`;
+  return `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : digits)}\u202f%`;
+}
 
 /** 7 %, 7.5 %: a share that somebody set, without digits it does not have. */
 export const setShare = (share) => percent(share, Number.isInteger(Math.round(share * 1000) / 10) ? 0 : 1);

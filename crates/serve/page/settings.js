@@ -89,9 +89,16 @@ export class Settings {
       ...(mode === "joint" ? bar : {}),
       router: router && router !== this.#router ? router : undefined,
       onCloudError: byId("on-cloud-error").value || undefined,
-      maxTokens: byId("max-tokens").valueAsNumber > 0 ? Math.floor(byId("max-tokens").valueAsNumber) : undefined,
+      maxTokens: this.#maxTokens(),
       system: byId("system").value.trim() || undefined,
     };
+  }
+
+  /** A whole number within the server's limit; undefined when none is set. */
+  #maxTokens() {
+    const field = byId("max-tokens");
+    const wanted = Math.floor(field.valueAsNumber);
+    return wanted > 0 ? Math.min(wanted, Number(field.max) || wanted) : undefined;
   }
 
   #show() {
