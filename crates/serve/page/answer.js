@@ -1,0 +1,156 @@
+// One answer as data: its tokens, what they cost, what was sent for them. Knows nothing of the page.
+
+/** Where time can go, in the order of a token's way; the names are those of the server's figures. */
+export const PARTS = [
+  ["edge_prefill_ms", "device reads"],
+  ["edge_decode_ms", "device writes"],
+  ["router_ms", "router"],
+  ["cloud_load_ms", "cloud loads"],
+  ["cloud_queue_ms", "cloud queue"],
+  ["cloud_prefill_ms", "cloud reads"],
+  ["cloud_decode_ms", "cloud writes"],
+  ["network_ms", "network"],
+];
+
+/** Who can have written a token. `plain` stands for text that came without a trace. */
+export const SOURCES = ["edge", "cloud", "fallback", "plain"];
+
+const encoder = new TextEncoder();
+
+/** An answer and the settings it was asked for with. */
+export class Answer {
+  tokens = [];
+  text = "";
+  counts = { edge: 0, cloud: 0, fallback: 0, plain: 0 };
+  /** Tokens from the cloud up to and with each token: the line of the routed share. */
+  routed = [];
+  /** Gaps between arrivals: `{ms, source}`; a word of several tokens arrives once. */
+  gaps = [];
+  /** Milliseconds to the first token, as seen here. */
+  first = null;
+  /** What went to the cloud: `{index, text, bytes}`. */
+  asks = [];
+  summary = null;
+  finish = null;
+  /** waiting, streaming, done, stopped or failed. */
+  state = "waiting";
+  problem = null;
+  #started = 0;
+  #arrived = 0;
+  #times = {};
+  #summed = null;
+
+  constructor(choice) {
+    this.choice = choice;
+  }
+
+  /** The request goes out. */
+  begin(now) {
+    this.#started = now;
+    this.#arrived = now;
+  }
+
+  /** Takes the chunks that came together. */
+  take(chunks, now) {
+    const arrivals = chunks.map((chunk) => this.#tokensOf(chunk)).filter((tokens) => tokens.length > 0);
+    // Several in one read: the wait is shared among them.
+    const gap = (now - this.#arrived) / Math.max(1, arrivals.length);
+    for (const tokens of arrivals) {
+      for (const token of tokens) this.#accept(token);
+      if (this.first === null) this.first = now - this.#started;
+      else this.gaps.push({ ms: gap, source: tokens[0].source });
+    }
+    if (arrivals.length > 0) {
+      this.#arrived = now;
+      this.state = "streaming";
+    }
+  }
+
+  #tokensOf(chunk) {
+    const choice = chunk.choices?.[0];
+    const content = choice?.delta?.content ?? "";
+    if (choice?.finish_reason) this.finish = choice.finish_reason;
+    if (chunk.tandem?.stats) {
+      this.summary = chunk.tandem;
+      this.#summed = Object.fromEntries(PARTS.map(([part]) => [part, chunk.tandem.stats[part] ?? 0]));
+    }
+    if (chunk.tandem?.tokens) return chunk.tandem.tokens;
+    return content === "" ? [] : [{ text: content, source: "plain", score: null }];
+  }
+
+  #accept(token) {
+    if (!SOURCES.includes(token.source)) token.source = "plain";
+    this.counts[token.source] += 1;
+    this.routed.push(this.counts.cloud);
+    this.text += token.text;
+    for (const [part] of PARTS) this.#times[part] = (this.#times[part] ?? 0) + (token.times?.[part] ?? 0);
+    if (typeof token.sent === "string") {
+      this.asks.push({ index: this.tokens.length, text: token.sent, bytes: encoder.encode(token.sent).length });
+    }
+    this.tokens.push(token);
+  }
+
+  /** The stream is over: at its end, stopped by the user, or by a problem. */
+  end(state, problem = null) {
+    this.state = state;
+    this.problem = problem;
+  }
+
+  /** Where the time went: the server's sums once they are there, which also hold what was spent on
+   *  tokens that are not shown. */
+  get times() {
+    return this.#summed ?? this.#times;
+  }
+
+  get running() {
+    return this.state === "waiting" || this.state === "streaming";
+  }
+
+  /** Tokens from the cloud, divided by all. */
+  get share() {
+    return this.tokens.length === 0 ? 0 : this.counts.cloud / this.tokens.length;
+  }
+
+  /** Bytes that went to the cloud: the server's count once it is there. */
+  get sentBytes() {
+    return this.summary?.stats.sent_bytes ?? this.asks.reduce((sum, ask) => sum + ask.bytes, 0);
+  }
+
+  /** Times the cloud answered. */
+  get askCount() {
+    return this.summary?.stats.asks ?? this.asks.length;
+  }
+
+  /** Milliseconds from the request to the last token. */
+  get total() {
+    return this.summary?.stats.total_ms ?? Math.max(0, this.#arrived - this.#started);
+  }
+
+  /** Half of the gaps are shorter; null before the second token. */
+  get medianGap() {
+    if (this.gaps.length === 0) return null;
+    const sorted = this.gaps.map((gap) => gap.ms).sort((a, b) => a - b);
+    return sorted[sorted.length >> 1];
+  }
+
+  get longestGap() {
+    return this.gaps.reduce((most, gap) => Math.max(most, gap.ms), 0);
+  }
+
+  /** The first token of the ask that `index` belongs to: it carries the times of all of it. */
+  headOf(index) {
+    let head = index;
+    while (head > 0 && this.tokens[head].source === "cloud" && !this.tokens[head].cloud && this.tokens[head - 1].source === "cloud") head -= 1;
+    return head;
+  }
+}
+
+/** The bars of `gaps` in at most `columns` columns: of each column the longest, with its source. */
+export function columnsOf(gaps, columns) {
+  if (gaps.length <= columns) return gaps;
+  return Array.from({ length: columns }, (_, column) => {
+    const from = Math.floor((column * gaps.length) / columns);
+    const to = Math.floor(((column + 1) * gaps.length) / columns);
+    return gaps.slice(from, to).reduce((most, gap) => (gap.ms > most.ms ? gap : most));
+  });
+}

@@ -1,0 +1,48 @@
+// Figures in words.
+
+/** 9.4 ms, 187 ms, 1.61 s. */
+export function duration(ms) {
+  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
+  if (ms >= 10) return `${Math.round(ms)} ms`;
+  if (ms >= 0.1) return `${ms.toFixed(1)} ms`;
+  return ms > 0 ? "<0.1 ms" : "0 ms";
+}
+
+/** 10.7 %; nothing and all without digits, and never nothing for a little. */
+export function percent(share, digits = 1) {
+  const least = 10 ** -digits;
+  if (share > 0 && share * 100 < least / 2) return `<${least}\u202f%`;
+  return `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : digits)}\u202f%`;
+}
+
+/** 7 %, 7.5 %: a share that somebody set, without digits it does not have. */
+export const setShare = (share) => percent(share, Number.isInteger(Math.round(share * 1000) / 10) ? 0 : 1);
+
+/** 412 bytes, 1.9 kB. */
+export function bytes(count) {
+  if (count === 1) return "1 byte";
+  if (count < 1000) return `${count} bytes`;
+  if (count < 1_000_000) return `${(count / 1000).toFixed(1)} kB`;
+  return `${(count / 1_000_000).toFixed(1)} MB`;
+}
+
+/** 1 token, 2 tokens. */
+export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+
+/** A threshold or a score: two digits, three where two would round it to one of the ends. */
+export function score(value) {
+  const short = value.toFixed(2);
+  return (short === "1.00" && value < 1) || (short === "0.00" && value > 0) ? value.toFixed(3) : short;
+}
+
+/** What stands for the bar of an answer: "threshold 0.20", "budget 7 %". */
+export function barName({ threshold, budget }) {
+  if (budget !== undefined && budget !== null) return `budget ${setShare(budget)}`;
+  if (threshold !== undefined && threshold !== null) return `threshold ${score(threshold)}`;
+  return "";
+}
+
+/** A token with its white space made visible. */
+export const visible = (text) =>
+  text === "" ? "(part of a character)" : text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");

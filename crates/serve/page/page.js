@@ -1,0 +1,129 @@
+// The page: asks the server what it is, then wires chat, comparison, figures and settings.
+
+import { byId } from "./dom.js";
+import { get } from "./stream.js";
+import { askForKey, key } from "./key.js";
+import { Problem } from "./problems.js";
+import { problemNotice } from "./notices.js";
+import { Settings } from "./settings.js";
+import { Figures } from "./figures.js";
+import { Chat } from "./chat.js";
+import { Compare } from "./compare.js";
+import { watchTokens } from "./tokens.js";
+import { watchCard, closeCard } from "./card.js";
+
+const PLACES = { embedded: "in this program", remote: "in the cloud" };
+
+let server = null;
+let running = false;
+const prompt = byId("prompt");
+const settings = new Settings();
+
+function busy(on) {
+  running = on;
+  const had = document.activeElement;
+  byId("send").hidden = on;
+  byId("stop").hidden = !on;
+  // The button under the focus went away.
+  if (had === byId("send") || had === byId("stop")) prompt.focus();
+}
+
+const place = () => server?.cloud?.place;
+const figures = new Figures(byId("figures"), { place, total: () => chat.total() });
+const chat = new Chat({ settings, figures, busy, showFigures: () => narrow.matches && show("figures") });
+const compare = new Compare({ settings, busy, place });
+const narrow = matchMedia("(max-width: 959px)");
+
+function show(view) {
+  closeCard();
+  document.body.dataset.view = view;
+  for (const button of document.querySelectorAll("[data-goto]")) {
+    if (button.dataset.goto === view) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
+  settings.compare(view === "compare");
+  byId("send").textContent = view === "compare" ? "Compare" : "Send";
+}
+
+function grow() {
+  prompt.style.height = "auto";
+  prompt.style.height = `${prompt.scrollHeight + 2}px`;
+}
+
+function submit() {
+  const text = prompt.value.trim();
+  if (text === "" || running) return;
+  prompt.value = "";
+  grow();
+  if (document.body.dataset.view === "compare") compare.run(text);
+  else {
+    show("chat");
+    chat.send(text);
+  }
+}
+
+function stop() {
+  chat.stop();
+  compare.stop();
+}
+
+byId("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+prompt.addEventListener("input", grow);
+prompt.addEventListener("keydown", (event) => {
+  // An input method uses Enter to take its proposal.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  submit();
+});
+byId("stop").addEventListener("click", stop);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || byId("key-dialog").open) return;
+  if (!closeCard()) stop();
+});
+for (const button of document.querySelectorAll("[data-goto]")) {
+  button.addEventListener("click", () => show(button.dataset.goto));
+}
+// A window that became wide shows the figures beside the chat anyway.
+narrow.addEventListener("change", () => {
+  if (!narrow.matches && document.body.dataset.view === "figures") show("chat");
+});
+byId("new-chat").addEventListener("click", () => {
+  chat.clear();
+  show("chat");
+  prompt.focus();
+});
+for (const example of document.querySelectorAll(".example")) {
+  example.addEventListener("click", () => {
+    prompt.value = example.textContent;
+    submit();
+  });
+}
+byId("set-key").addEventListener("click", async () => {
+  if (await askForKey()) meet();
+});
+watchTokens(document.body);
+watchCard();
+
+/** Asks the server what it is. Without that the page still works, with settings of its own. */
+async function meet() {
+  const status = byId("status");
+  status.replaceChildren();
+  try {
+    server = await get("v1/tandem");
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.kind === "key" && (await askForKey(key() && error.message))) return meet();
+    byId("pair").textContent = "not connected";
+    status.replaceChildren(problemNotice(error, meet));
+    return;
+  }
+  const cloud = server.cloud?.place === "none" ? "no cloud" : `${server.cloud?.name ?? "a large model"} ${PLACES[place()] ?? ""}`.trim();
+  byId("pair").textContent = `${server.edge?.name ?? "a small model"} on this device, ${cloud}`;
+  byId("pair").title = byId("pair").textContent;
+  settings.adopt(server);
+}
+
+meet();

@@ -1,0 +1,124 @@
+// The settings of the next message: mode, threshold or budget, router and the rest.
+
+import { byId, make } from "./dom.js";
+import { score, setShare } from "./format.js";
+
+const FIRST_BUDGET = 0.1;
+const FIRST_THRESHOLD = 0.2;
+
+/** Reads the controls below the conversation. What it gives out is a copy: a running answer keeps its own. */
+export class Settings {
+  // Kept beside the slider, whose steps would round a server's finer threshold.
+  #threshold = FIRST_THRESHOLD;
+  #budget = FIRST_BUDGET;
+  #router = "";
+
+  constructor() {
+    this.kind = byId("bar-kind");
+    this.slider = byId("bar");
+    this.modes = byId("mode");
+    this.more = byId("more-settings");
+    this.slider.addEventListener("input", () => {
+      this.#keep(Number(this.slider.value));
+      this.#show();
+    });
+    this.kind.addEventListener("change", () => this.#show());
+    this.modes.addEventListener("change", () => this.#show());
+    byId("more").addEventListener("click", () => this.#toggle());
+    this.#show();
+  }
+
+  #keep(value) {
+    if (this.kind.value === "budget") this.#budget = value;
+    else this.#threshold = value;
+  }
+
+  #toggle() {
+    this.more.hidden = !this.more.hidden;
+    byId("more").setAttribute("aria-expanded", String(!this.more.hidden));
+  }
+
+  /** Takes over what the server is set to. */
+  adopt(server) {
+    const bar = server.bar ?? {};
+    if (typeof bar.budget === "number") {
+      this.kind.value = "budget";
+      this.#budget = bar.budget;
+    } else if (typeof bar.threshold === "number") {
+      this.kind.value = "threshold";
+      this.#threshold = bar.threshold;
+    }
+    this.#router = server.router?.name ?? "";
+    const names = [...new Set([this.#router, ...(server.routers ?? [])])].filter(Boolean);
+    byId("router").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+    const limit = byId("max-tokens");
+    if (server.limits?.max_tokens) {
+      limit.max = server.limits.max_tokens;
+      limit.placeholder = `at most ${server.limits.max_tokens}`;
+    }
+    if (server.cloud?.place === "none") this.#alone();
+    this.#show();
+  }
+
+  /** Without a cloud the small model is all there is. */
+  #alone() {
+    for (const input of this.modes.querySelectorAll("input")) {
+      input.disabled = input.value !== "small";
+      input.checked = input.value === "small";
+    }
+    this.modes.title = "This server runs without a cloud.";
+  }
+
+  get mode() {
+    return this.modes.querySelector("input:checked").value;
+  }
+
+  /** In a comparison all three modes run, so the bar always counts. */
+  compare(on) {
+    this.modes.hidden = on;
+    this.comparing = on;
+    this.#show();
+  }
+
+  /** The settings as they stand, for `mode` or the chosen one. */
+  choice(mode = this.mode) {
+    const bar = this.kind.value === "budget" ? { budget: this.#budget } : { threshold: this.#threshold };
+    const router = byId("router").value;
+    return {
+      mode,
+      ...(mode === "joint" ? bar : {}),
+      router: router && router !== this.#router ? router : undefined,
+      onCloudError: byId("on-cloud-error").value || undefined,
+      maxTokens: this.#maxTokens(),
+      system: byId("system").value.trim() || undefined,
+    };
+  }
+
+  /** A whole number within the server's limit; undefined when none is set. */
+  #maxTokens() {
+    const field = byId("max-tokens");
+    const wanted = Math.floor(field.valueAsNumber);
+    return wanted > 0 ? Math.min(wanted, Number(field.max) || wanted) : undefined;
+  }
+
+  #show() {
+    const budget = this.kind.value === "budget";
+    const value = budget ? this.#budget : this.#threshold;
+    const used = this.comparing || this.mode === "joint";
+    const words = budget ? setShare(value) : score(value);
+    this.slider.value = value;
+    this.slider.disabled = !used;
+    this.kind.disabled = !used;
+    this.slider.setAttribute("aria-label", budget ? "Budget" : "Threshold");
+    this.slider.setAttribute("aria-valuetext", words);
+    byId("bar-value").textContent = words;
+    byId("bar-words").textContent = this.#words(budget, words);
+  }
+
+  #words(budget, value) {
+    if (!this.comparing && this.mode === "small") return "Next message: the device writes alone. Nothing leaves it.";
+    if (!this.comparing && this.mode === "large") return "Next message: the cloud writes everything and reads the whole conversation.";
+    const next = this.comparing ? "Joint, next run" : "Next message";
+    return budget ? `${next}: near ${value} of the tokens from the cloud.` : `${next}: the cloud is asked where trust is below ${value}.`;
+  }
+}
