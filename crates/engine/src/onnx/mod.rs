@@ -1,0 +1,72 @@
+//! ONNX models through ONNX Runtime.
+//!
+//! - [`folder`]: which files belong to a model
+//! - [`runtime`]: the library, loaded when the first model is; its execution providers
+//! - `layout`: what a graph's inputs and outputs are for
+//! - `cache`: the keys and values of one sequence; `session`: reading tokens with them
+//! - `tokenizer`: `tokenizer.json` and the files beside it
+//!
+//! A graph that does not give out its hidden state is changed in memory before it is loaded.
+
+mod cache;
+pub mod folder;
+mod layout;
+pub mod runtime;
+mod session;
+mod tokenizer;
+
+use std::{path::PathBuf, sync::Arc};
+
+use ::onnx::{Exposure, File, Hidden};
+
+use crate::{
+    error::EngineError,
+    model::{Engine, Facts, LoadOptions},
+};
+
+use self::{layout::Layout, session::OnnxContext, tokenizer::JsonTokenizer};
+
+pub use self::{folder::Folder, runtime::Provider};
+
+/// What ONNX models need besides what every model needs.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The library of ONNX Runtime.
+    pub library: Option<PathBuf>,
+    /// Execution providers, the first that can is used; the CPU when there are none.
+    pub providers: Vec<Provider>,
+}
+
+/// Loads a model and finds out how it is fed.
+pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, EngineError> {
+    let path = folder.model();
+    if !options.adapters.is_empty() {
+        return Err(EngineError::NoAdapters { path: path.into() });
+    }
+    let file = File::read(path)?;
+    let graph = file.graph()?;
+    let hidden = Hidden::find(&file, &graph)?;
+    ::onnx::external::check(&file, &graph)?;
+    let layout = Layout::new(path, &graph, &hidden)?;
+    let changed = match hidden.output(&graph) {
+        Some(_) => None,
+        None => Some(Exposure::new(&file, &graph, &hidden)?.to_bytes()),
+    };
+    // The file's bytes are not needed any more; the runtime holds its own.
+    drop(graph);
+    drop(file);
+    let session = runtime::session(path, changed, options)?;
+    let trained_context = folder.trained_context();
+    let limit = trained_context.unwrap_or(usize::MAX);
+    let context = options.context.min(options.cells).min(limit);
+    let sizes = crate::context::Sizes { cells: options.cells, ..options.sizes() };
+    let context_of = OnnxContext::new(session, layout, sizes, context)?;
+    // As many tokens as there are logits, whatever the head's matrix says.
+    let tokenizer = JsonTokenizer::read(folder, context_of.vocabulary())?;
+    let facts = Facts {
+        context,
+        trained_context: trained_context.unwrap_or(0),
+        hidden_len: context_of.hidden_len(),
+    };
+    Ok(Engine { context: Box::new(context_of), tokenizer: Arc::new(tokenizer), facts })
+}
