@@ -51,6 +51,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
         Command::Router(args) => block_on(commands::router::router(args)),
         Command::Eval(args) => block_on(commands::eval::eval(args)),
+        Command::Onnx(args) => commands::onnx::onnx(args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
     }

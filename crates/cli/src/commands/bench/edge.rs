@@ -48,6 +48,8 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     let mut sequence = model.open().await?;
     let messages = [Message::system("You are a helpful assistant."), Message::user(QUESTION)];
     let prompt = model.vocabulary().prompt(&messages)?;
+    let length = prompt.len().max(args.behind);
+    let prompt: Vec<_> = prompt.iter().copied().cycle().take(length).collect();
     ensure!(
         prompt.len() + args.tokens < options.context,
         "{} tokens do not fit a context of {}",
