@@ -142,7 +142,9 @@ pub fn cloud_options(
 ) -> anyhow::Result<LoadOptions> {
     let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
     let options = LoadOptions::new(path, machine.context, threads(machine.threads));
-    Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
+    let onnx = onnx::Options { library: library(store), providers: vec![] };
+    let adapters = adapters(&args.cloud_adapter);
+    Ok(LoadOptions { adapters, chunk: CLOUD_CHUNK, onnx, ..options })
 }
 
 /// Where the cloud is, if it is elsewhere.

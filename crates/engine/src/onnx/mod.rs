@@ -20,6 +20,7 @@ use std::{path::PathBuf, sync::Arc};
 use ::onnx::{Exposure, File, Hidden};
 
 use crate::{
+    context::Sizes,
     error::EngineError,
     model::{Engine, Facts, LoadOptions},
 };
@@ -57,16 +58,16 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
     drop(file);
     let session = runtime::session(path, changed, options)?;
     let trained_context = folder.trained_context();
-    let limit = trained_context.unwrap_or(usize::MAX);
-    let context = options.context.min(options.cells).min(limit);
-    let sizes = crate::context::Sizes { cells: options.cells, ..options.sizes() };
-    let context_of = OnnxContext::new(session, layout, sizes, context)?;
+    let longest = trained_context.unwrap_or(usize::MAX);
+    let capacity = options.context.min(options.cells).min(longest);
+    let sizes = Sizes { cells: options.cells, ..options.sizes() };
+    let context = OnnxContext::new(session, layout, sizes, capacity)?;
     // As many tokens as there are logits, whatever the head's matrix says.
-    let tokenizer = JsonTokenizer::read(folder, context_of.vocabulary())?;
+    let tokenizer = JsonTokenizer::read(folder, context.vocabulary())?;
     let facts = Facts {
-        context,
+        context: capacity,
         trained_context: trained_context.unwrap_or(0),
-        hidden_len: context_of.hidden_len(),
+        hidden_len: context.hidden_len(),
     };
-    Ok(Engine { context: Box::new(context_of), tokenizer: Arc::new(tokenizer), facts })
+    Ok(Engine { context: Box::new(context), tokenizer: Arc::new(tokenizer), facts })
 }

@@ -120,7 +120,8 @@ pub fn write(
     writer.head()?;
     let Writer { source, data, builder, .. } = writer;
     source.nothing_left()?;
-    let length = data.finish().map_err(|e| source.unsupported(e.to_string()))?;
+    let path = data.location.into();
+    let length = data.finish().map_err(|source| ExportError::Io { path, source })?;
     Ok((builder.finish(&shape.architecture), length))
 }
 
@@ -289,8 +290,8 @@ impl Writer<'_> {
             self.matrix("output.weight", "head", true)?;
         }
         let name = if tied { "embedding" } else { "head" };
-        let bits = 8;
-        self.product(HIDDEN, name, (vocabulary, hidden), "logits", bits);
+        // The vocabulary's matrix keeps 8 bits whatever the others have.
+        self.product(HIDDEN, name, (vocabulary, hidden), "logits", 8);
         Ok(())
     }
 
@@ -393,7 +394,7 @@ impl Writer<'_> {
         let columns = self.shape.hidden;
         let rows = all.len() / columns;
         let mut matrix = Matrix::new(rows, columns, self.weights == Weights::Int4);
-        self.begin(&matrix)?;
+        self.data.begin().map_err(|e| self.io(e))?;
         self.rows(&mut matrix, &all)?;
         self.end(matrix, &format!("{name}.weight"), false)
     }
@@ -440,7 +441,7 @@ impl Writer<'_> {
     fn matrix(&mut self, tensor: &str, name: &str, wide: bool) -> Result<(), ExportError> {
         let (rows, columns) = self.source.shape(tensor)?;
         let mut matrix = Matrix::new(rows, columns, self.weights == Weights::Int4 && !wide);
-        self.begin(&matrix)?;
+        self.data.begin().map_err(|e| self.io(e))?;
         let (data, weights) = (&mut self.data, self.weights);
         let path = self.source.path().to_owned();
         self.source.chunks(tensor, |numbers| {
@@ -448,10 +449,6 @@ impl Writer<'_> {
                 .map_err(|source| ExportError::Io { path: path.clone(), source })
         })?;
         self.end(matrix, name, name == "embedding")
-    }
-
-    fn begin(&mut self, _matrix: &Matrix) -> Result<(), ExportError> {
-        self.data.begin().map_err(|e| self.io(e))
     }
 
     fn rows(&mut self, matrix: &mut Matrix, numbers: &[f32]) -> Result<(), ExportError> {
