@@ -8,6 +8,7 @@ usage: tiny_models.py MODELS GRAPHS   (folders; needs numpy, onnx and onnxruntim
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -147,10 +148,11 @@ def layers(g, x, attend, write=linear):
     return norm(g, x, "final")
 
 
-def caches(kind, past="past_key_values.{}.{}", present="present.{}.{}"):
+def caches(kind, past="past_key_values.{}.{}", present="present.{}.{}", named=False):
+    heads, head = ("kv_heads", "kv_cache_dim") if named else (KV, HEAD)
     names = [(past.format(i, k), present.format(i, k)) for i in range(LAYERS) for k in ("key", "value")]
-    ins = [info(p, kind, [1, KV, "past", HEAD]) for p, _ in names]
-    outs = [info(p, kind, [1, KV, "total", HEAD]) for _, p in names]
+    ins = [info(p, kind, [1, heads, "past", head]) for p, _ in names]
+    outs = [info(p, kind, [1, heads, "total", head]) for _, p in names]
     return ins, outs
 
 
@@ -185,11 +187,11 @@ def growing(seed, positions=False, write=linear, head=head_plain, names=("past_k
     return model(g, ins, [info(logits, T.FLOAT, [1, "read", VOCAB])] + outs), hidden
 
 
-def in_place(seed, write=linear, dtype=np.float32, prune=False, tied=False):
+def in_place(seed, write=linear, dtype=np.float32, prune=False, tied=False, named=False):
     """Attention that writes where it reads, as onnxruntime-genai's builder makes it."""
     g = Graph(seed, dtype)
     kind = T.FLOAT16 if dtype == np.float16 else T.FLOAT
-    ins, outs = caches(kind)
+    ins, outs = caches(kind, named=named)
     g.ints("one", [1])
     summed = g.add("ReduceSum", ["attention_mask", "one"], keepdims=0)
     seqlens = g.add("Cast", [g.add("Sub", [summed, "one"])], to=T.INT32)
@@ -302,7 +304,9 @@ def run(proto, hidden):
 def save(folder, name, built, external=False):
     proto, hidden = built
     place = folder / name
-    place.mkdir(parents=True, exist_ok=True)
+    # onnx appends to external data that is there.
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
     (place / "expected.json").write_text(json.dumps(run(proto, hidden)) + "\n")
     if external:
         onnx.save(proto, place / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=256)
@@ -328,7 +332,7 @@ def tokenizer(folder):
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|im_end|>"}, "add_bos_token": False}) + "\n")
     (folder / "chat_template.jinja").write_text(template)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [0]}) + "\n")
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": CONTEXT}) + "\n")
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": CONTEXT, "num_key_value_heads": KV, "head_dim": HEAD}) + "\n")
 
 
 def graphs(folder):
@@ -374,7 +378,7 @@ def main():
     save(models, "in_place", in_place(6))
     save(models, "in_place_fp16", in_place(7, dtype=np.float16))
     save(models, "in_place_int8", in_place(8, write=linear_blocks(8)))
-    save(models, "in_place_int4", in_place(9, write=linear_blocks(4)))
+    save(models, "in_place_int4", in_place(9, write=linear_blocks(4), named=True))
     save(models, "pruned", in_place(10, prune=True))
     save(models, "tied", in_place(11, tied=True))
     save(models, "external", in_place(12), external=True)

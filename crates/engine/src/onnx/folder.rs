@@ -28,6 +28,13 @@ pub struct Folder {
     model: PathBuf,
 }
 
+/// What the files beside a model say of its caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heads {
+    pub count: Option<usize>,
+    pub length: Option<usize>,
+}
+
 impl Folder {
     /// The ONNX model at a path: a file, or the one in a folder. `None` if it is something else.
     pub fn find(path: &Path) -> Result<Option<Self>, EngineError> {
@@ -82,14 +89,29 @@ impl Folder {
         serde_json::from_str(&text).map(Some).map_err(|e| refuse(format!("not JSON: {e}")))
     }
 
+    /// A number one of the files beside the model gives.
+    fn number(&self, file: &str, pointer: &str) -> Option<usize> {
+        let json = self.json(file).ok().flatten()?;
+        json.pointer(pointer)?.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0)
+    }
+
     /// The context the model was trained with, if anything says.
     pub(crate) fn trained_context(&self) -> Option<usize> {
-        let number = |file: &str, pointer: &str| {
-            let json = self.json(file).ok().flatten()?;
-            json.pointer(pointer)?.as_u64().and_then(|n| usize::try_from(n).ok())
-        };
-        number("genai_config.json", "/model/context_length")
-            .or_else(|| number("config.json", "/max_position_embeddings"))
+        self.number("genai_config.json", "/model/context_length")
+            .or_else(|| self.number("config.json", "/max_position_embeddings"))
+    }
+
+    /// How many key heads there are and how long one is, for graphs that do not say themselves.
+    pub(crate) fn heads(&self) -> Heads {
+        let genai = |key: &str| self.number("genai_config.json", &format!("/model/decoder/{key}"));
+        let config = |key: &str| self.number("config.json", &format!("/{key}"));
+        let divided = || Some(config("hidden_size")? / config("num_attention_heads")?);
+        Heads {
+            count: genai("num_key_value_heads")
+                .or_else(|| config("num_key_value_heads"))
+                .or_else(|| config("num_attention_heads")),
+            length: genai("head_size").or_else(|| config("head_dim")).or_else(divided),
+        }
     }
 
     /// Names the model by the contents of its files, and says how its weights are stored: what was

@@ -13,6 +13,8 @@ use ::onnx::{
 
 use crate::error::EngineError;
 
+use super::folder::Heads;
+
 /// How the numbers of a cache are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
@@ -64,7 +66,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn new(path: &Path, graph: &Graph<'_>, hidden: &Hidden) -> Result<Self, EngineError> {
+    /// `told` is what files beside the model say of its heads.
+    pub fn new(
+        path: &Path,
+        graph: &Graph<'_>,
+        hidden: &Hidden,
+        told: Heads,
+    ) -> Result<Self, EngineError> {
         let refuse = |reason: String| EngineError::Layout { path: path.into(), reason };
         let (mut ids, mut mask, mut positions, mut branch, mut keep) =
             (None, None, None, None, None);
@@ -109,7 +117,7 @@ impl Layout {
             .iter()
             .filter(|o| o.name != hidden.logits && o.name != hidden.tensor && may_be_cache(o))
             .collect();
-        let caches = pair(&pasts, &presents).map_err(refuse)?;
+        let caches = pair(&pasts, &presents, told).map_err(refuse)?;
         let shared = caches.iter().all(|pair| is_in_place(graph, pair));
         Ok(Self {
             ids,
@@ -149,7 +157,11 @@ fn may_be_cache(output: &ValueInfo<'_>) -> bool {
 }
 
 /// Brings past and present together: by layer and kind where the names say them, else in order.
-fn pair(pasts: &[&ValueInfo<'_>], presents: &[&ValueInfo<'_>]) -> Result<Vec<CachePair>, String> {
+fn pair(
+    pasts: &[&ValueInfo<'_>],
+    presents: &[&ValueInfo<'_>],
+    told: Heads,
+) -> Result<Vec<CachePair>, String> {
     if pasts.len() != presents.len() {
         let counts = (pasts.len(), presents.len());
         return Err(format!("it takes {} caches and gives out {}", counts.0, counts.1));
@@ -177,8 +189,13 @@ fn pair(pasts: &[&ValueInfo<'_>], presents: &[&ValueInfo<'_>]) -> Result<Vec<Cac
             Dimension::Fixed(n) => usize::try_from(*n).ok().filter(|n| *n > 0),
             Dimension::Named(_) => None,
         };
-        let (Some(heads), Some(head)) = (size(heads), size(head)) else {
-            return Err(format!("the cache {:?} does not say how many heads it has", past.name));
+        let (heads, head) = (size(heads).or(told.count), size(head).or(told.length));
+        let (Some(heads), Some(head)) = (heads, head) else {
+            return Err(format!(
+                "the cache {:?} does not say how many heads it has, nor does a genai_config.json or \
+                 config.json beside the model",
+                past.name
+            ));
         };
         let (past, present) = (past.name.to_owned(), presents[at].name.to_owned());
         pairs.push(CachePair { past, present, heads, head });

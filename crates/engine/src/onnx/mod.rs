@@ -48,7 +48,7 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
     let graph = file.graph()?;
     let hidden = Hidden::find(&file, &graph)?;
     ::onnx::external::check(&file, &graph)?;
-    let layout = Layout::new(path, &graph, &hidden)?;
+    let layout = Layout::new(path, &graph, &hidden, folder.heads())?;
     let changed = match hidden.output(&graph) {
         Some(_) => None,
         None => Some(Exposure::new(&file, &graph, &hidden)?.to_bytes()),

@@ -12,7 +12,7 @@ use super::{
         Dim::{Fixed, Named},
         MICROSOFT, Operation,
     },
-    data::{BLOCK, Blocks, Data},
+    data::{BLOCK, Blocks, Data, Rounding},
     source::Source,
 };
 
@@ -51,10 +51,10 @@ impl Shape {
         let kv_heads = source.number("attention.head_count_kv").unwrap_or(heads);
         let head = source.number("attention.key_length").unwrap_or(hidden / heads);
         let rotary = source.number("rope.dimension_count").unwrap_or(head);
-        if rotary != head || head % 2 != 0 {
+        if rotary != head || !head.is_multiple_of(2) {
             return Err(source.unsupported(format!("only {rotary} of {head} numbers are rotated")));
         }
-        if kv_heads == 0 || heads % kv_heads != 0 {
+        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(source.unsupported(format!("{kv_heads} key heads for {heads} heads")));
         }
         let stretch = match source.text(&format!("{architecture}.rope.scaling.type")) {
@@ -216,7 +216,7 @@ impl Writer<'_> {
                         Int("quantize_axis", 1),
                     ],
                 });
-                if hidden % BLOCK != 0 {
+                if !hidden.is_multiple_of(BLOCK) {
                     let reason = format!(
                         "{vocabulary} embeddings of {hidden} numbers: not blocks of {BLOCK}"
                     );
@@ -290,8 +290,7 @@ impl Writer<'_> {
             self.matrix("output.weight", "head", true)?;
         }
         let name = if tied { "embedding" } else { "head" };
-        // The vocabulary's matrix keeps 8 bits whatever the others have.
-        self.product(HIDDEN, name, (vocabulary, hidden), "logits", 8);
+        self.product(HIDDEN, (name, self.rounding(true)), (vocabulary, hidden), "logits");
         Ok(())
     }
 
@@ -334,28 +333,38 @@ impl Writer<'_> {
     }
 
     fn multiply(&mut self, input: &str, weight: &str, shape: (usize, usize), output: &str) {
-        let bits = if self.weights == Weights::Int4 { 4 } else { 8 };
-        self.product(input, weight, shape, output, bits);
+        self.product(input, (weight, self.rounding(false)), shape, output);
+    }
+
+    /// How a matrix is rounded; `wide` ones keep 8 bits.
+    fn rounding(&self, wide: bool) -> Rounding {
+        match self.weights {
+            _ if wide => Rounding::Middle,
+            Weights::Int4 => Rounding::Half,
+            Weights::Int8 | Weights::Fp16 | Weights::Fp32 => Rounding::Zero,
+        }
     }
 
     fn product(
         &mut self,
         input: &str,
-        weight: &str,
+        (weight, rounding): (&str, Rounding),
         (rows, columns): (usize, usize),
         output: &str,
-        bits: i64,
     ) {
+        let (scales, zeros) = (format!("{weight}.scales"), format!("{weight}.zeros"));
+        let with_zeros = [input, weight, &scales, &zeros];
+        let inputs = if rounding == Rounding::Zero { &with_zeros[..] } else { &with_zeros[..3] };
         match self.weights {
             Weights::Int8 | Weights::Int4 => self.builder.node(&Operation {
                 domain: MICROSOFT,
                 op: "MatMulNBits",
-                inputs: &[input, weight, &format!("{weight}.scales")],
+                inputs,
                 outputs: &[output],
                 attributes: &[
                     Int("K", columns as i64),
                     Int("N", rows as i64),
-                    Int("bits", bits),
+                    Int("bits", if rounding == Rounding::Half { 4 } else { 8 }),
                     Int("block_size", BLOCK as i64),
                     // Multiply bytes with bytes: what llama.cpp does too, and much the faster.
                     Int("accuracy_level", 4),
@@ -393,7 +402,7 @@ impl Writer<'_> {
         }
         let columns = self.shape.hidden;
         let rows = all.len() / columns;
-        let mut matrix = Matrix::new(rows, columns, self.weights == Weights::Int4);
+        let mut matrix = Matrix::new(rows, columns, self.rounding(false));
         self.data.begin().map_err(|e| self.io(e))?;
         self.rows(&mut matrix, &all)?;
         self.end(matrix, &format!("{name}.weight"), false)
@@ -440,7 +449,7 @@ impl Writer<'_> {
     /// Writes a matrix of the model; `wide` ones keep 8 bits.
     fn matrix(&mut self, tensor: &str, name: &str, wide: bool) -> Result<(), ExportError> {
         let (rows, columns) = self.source.shape(tensor)?;
-        let mut matrix = Matrix::new(rows, columns, self.weights == Weights::Int4 && !wide);
+        let mut matrix = Matrix::new(rows, columns, self.rounding(wide));
         self.data.begin().map_err(|e| self.io(e))?;
         let (data, weights) = (&mut self.data, self.weights);
         let path = self.source.path().to_owned();
@@ -456,13 +465,13 @@ impl Writer<'_> {
     }
 
     fn end(&mut self, matrix: Matrix, name: &str, flat: bool) -> Result<(), ExportError> {
-        let Matrix { rows, columns, four_bits, scales } = matrix;
+        let Matrix { rows, columns, rounding, scales, zeros } = matrix;
         match self.weights {
             Weights::Fp32 => self.tensor(name, ElementType::Float, &[rows, columns]),
             Weights::Fp16 => self.tensor(name, ElementType::Float16, &[rows, columns]),
             Weights::Int8 | Weights::Int4 => {
                 let blocks = columns.div_ceil(BLOCK);
-                let bytes = if four_bits { BLOCK / 2 } else { BLOCK };
+                let bytes = if rounding == Rounding::Half { BLOCK / 2 } else { BLOCK };
                 self.tensor(name, ElementType::Uint8, &[rows, blocks, bytes]);
                 if flat {
                     let name = format!("{name}.flat");
@@ -473,6 +482,11 @@ impl Writer<'_> {
                     .and_then(|()| self.data.put_floats(&scales))
                     .map_err(|e| self.io(e))?;
                 self.tensor(&format!("{name}.scales"), ElementType::Float, &[rows, blocks]);
+                if rounding == Rounding::Zero {
+                    let put = self.data.begin().and_then(|()| self.data.put(&zeros));
+                    put.map_err(|e| self.io(e))?;
+                    self.tensor(&format!("{name}.zeros"), ElementType::Uint8, &[rows, blocks]);
+                }
             }
         }
         Ok(())
@@ -492,13 +506,14 @@ impl Writer<'_> {
 struct Matrix {
     rows: usize,
     columns: usize,
-    four_bits: bool,
+    rounding: Rounding,
     scales: Vec<f32>,
+    zeros: Vec<u8>,
 }
 
 impl Matrix {
-    fn new(rows: usize, columns: usize, four_bits: bool) -> Self {
-        Self { rows, columns, four_bits, scales: vec![] }
+    fn new(rows: usize, columns: usize, rounding: Rounding) -> Self {
+        Self { rows, columns, rounding, scales: vec![], zeros: vec![] }
     }
 }
 
@@ -507,8 +522,9 @@ fn put(data: &mut Data, weights: Weights, matrix: &mut Matrix, rows: &[f32]) -> 
         Weights::Fp32 => data.put_floats(rows),
         Weights::Fp16 => data.put_halves(rows),
         Weights::Int8 | Weights::Int4 => {
-            let blocks = Blocks::quantise(rows, matrix.columns, matrix.four_bits);
+            let blocks = Blocks::quantise(rows, matrix.columns, matrix.rounding);
             matrix.scales.extend(blocks.scales);
+            matrix.zeros.extend(blocks.zeros);
             data.put(&blocks.bytes)
         }
     }

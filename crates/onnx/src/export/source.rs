@@ -221,7 +221,7 @@ impl Source {
             return Err(self.unsupported(format!("it has no tensor {tensor}")));
         };
         let kind = info.ggml_dtype;
-        if columns % kind.block_size() != 0 {
+        if !columns.is_multiple_of(kind.block_size()) {
             return Err(failed(format!("{tensor} has rows of {columns}, not whole blocks")));
         }
         let row = columns / kind.block_size() * kind.type_size();
