@@ -12,7 +12,7 @@ venv=$(scripts/onnx/install.sh builder)
 model=smollm2-135m-instruct
 path=$("$tandem" pull --list --json | python3 -c \
     "import json, sys; print(next(m['path'] for m in json.load(sys.stdin)['models'] if m['name'] == '$model'))")
-source=$home/engines/$model-hf
+source=$home/engines/$model
 [ -e "$source/config.json" ] || "$venv/bin/python" scripts/engines/hugging_face.py "$path" "$source" >&2
 for precision in fp32 int4; do
     folder=$home/engines/$model-genai-$precision
@@ -22,5 +22,6 @@ for precision in fp32 int4; do
             -p "$precision" -e cpu -c "$home/engines/genai-cache" >&2
     fi
 done
+. .venv/env
 TANDEM_GENAI_FP32=$home/engines/$model-genai-fp32 TANDEM_GENAI_INT4=$home/engines/$model-genai-int4 \
-    cargo test --release -p engine --test onnx_real -- --ignored --test-threads=1
+    cargo test --release --workspace --test onnx_real -- --ignored --test-threads=1

@@ -55,7 +55,7 @@ impl Folder {
         }
         let called =
             |name: &&str| models.iter().find(|m| m.file_name().is_some_and(|f| f == *name));
-        let usual = USUAL.iter().find_map(|name| called(name));
+        let usual = USUAL.iter().find_map(called);
         match (usual, &models[..]) {
             (Some(model), _) | (None, [model]) => Ok(Some(Self { model: model.clone() })),
             (None, []) => Ok(None),

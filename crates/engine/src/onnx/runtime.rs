@@ -153,7 +153,7 @@ pub(crate) fn session(
     }
     let providers: Vec<_> = options.onnx.providers.iter().map(|p| p.dispatch()).collect();
     let folder = external::folder(path).canonicalize();
-    let folder = folder.map_or_else(|_| external::folder(path).into(), |folder| folder);
+    let folder = folder.unwrap_or_else(|_| external::folder(path).into());
     let build = || -> Result<Session, ort::Error> {
         let mut builder = Session::builder(&environment)?
             .with_intra_threads(options.threads)?
