@@ -137,14 +137,27 @@ impl Hidden {
     /// Finds the hidden state of a file's graph.
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
         let path = || file.path().to_owned();
-        find(&Scope { graph, outer: None }, 0).map_err(|lost| match lost {
-            Lost::Refused(refused) => file.refuse(refused),
-            Lost::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
-            Lost::TooDeep => OnnxError::TooDeep { path: path(), most: MOST_DEEP },
-            Lost::NotFound { reason, candidates } => {
-                OnnxError::Hidden { path: path(), reason, candidates }
-            }
-        })
+        find(&Scope { graph, outer: None }, 0)
+            .map_err(|lost| match lost {
+                Lost::Refused(refused) => file.refuse(refused),
+                Lost::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
+                Lost::TooDeep => OnnxError::TooDeep { path: path(), most: MOST_DEEP },
+                Lost::NotFound { reason, candidates } => {
+                    OnnxError::Hidden { path: path(), reason, candidates }
+                }
+            })
+            .or_else(|error| Self::chosen(file, graph, error))
+    }
+
+    /// Where several tensors could be it and one of them is an output, somebody has chosen.
+    fn chosen(file: &File, graph: &Graph<'_>, error: OnnxError) -> Result<Self, OnnxError> {
+        let OnnxError::Hidden { candidates, .. } = &error else { return Err(error) };
+        let mut given =
+            candidates.iter().filter(|c| graph.outputs.iter().any(|o| o.name == c.tensor));
+        match (given.next(), given.next()) {
+            (Some(one), None) => Self::named(file, graph, &one.tensor),
+            _ => Err(error),
+        }
     }
 
     /// A tensor the user named.
@@ -157,7 +170,8 @@ impl Hidden {
         }
         let read = graph.nodes.iter().filter_map(|node| scope.head(node).ok().flatten());
         let head = read.into_iter().find(|head| head.hidden == tensor);
-        let logits = graph.outputs.first().map_or("", |output| output.name);
+        let named = graph.outputs.iter().find(|output| output.name == "logits");
+        let logits = named.or(graph.outputs.first()).map_or("", |output| output.name);
         Ok(Self {
             tensor: tensor.into(),
             logits: logits.into(),

@@ -132,6 +132,11 @@ fn what_cannot_be_found_is_refused_with_candidates() {
 
     let chosen = expose(&graph("two_heads"), &output, Some("second state")).unwrap();
     assert_eq!(chosen, "second state");
+    // What was chosen once is chosen for everybody who reads the file.
+    let file = File::read(&output).unwrap();
+    let graph_of = file.graph().unwrap();
+    let found = Hidden::find(&file, &graph_of).unwrap();
+    assert_eq!((found.output(&graph_of), &*found.logits), (Some("second state"), "logits"));
     let typo = expose(&graph("two_heads"), &output, Some("third state")).unwrap_err().to_string();
     assert!(typo.contains("third state") && typo.contains("first state"), "{typo}");
     let file = File::read(&graph("two_heads")).unwrap();
