@@ -6,7 +6,8 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-engines check build models llama-server bench bench-llama-server help clean
+.PHONY: demo serve soak test test-engines test-onnx-real check build models llama-server \
+	onnxruntime bench bench-llama-server bench-onnx tiny-onnx help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -20,11 +21,14 @@ serve: build models ## the API and the page, with the default pair; prints the a
 soak: build models ## ten thousand requests to the edge server, with the real small model; minutes
 	@$(CARGO) test --release -p serve --test models -- --ignored --nocapture soak
 
-test: build models llama-server ## every test, with real models; prints its counts
+test: build models llama-server onnxruntime ## every test, with real models; prints its counts
 	@scripts/test.sh
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
+
+test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
+	@scripts/onnx/test_real.sh $(TANDEM)
 
 check: $(ENV) ## formatting, clippy and docs, all warnings refused
 	cargo fmt --all --check
@@ -41,6 +45,12 @@ llama-server: build models
 	@scripts/engines/install.sh llama-server >/dev/null
 	@scripts/engines/float32.sh $(TANDEM) >/dev/null
 
+onnxruntime: build
+	@$(TANDEM) pull onnxruntime
+
+tiny-onnx: ## make the tests' tiny ONNX models again
+	$$(scripts/onnx/install.sh)/bin/python scripts/onnx/tiny_models.py crates/engine/tests/onnx_models crates/onnx/tests/graphs
+
 bench: build models ## what this machine can do: engine, asks, modes
 	$(TANDEM) bench edge
 	$(TANDEM) bench ask --cloud-model smollm2-135m-instruct
@@ -48,6 +58,9 @@ bench: build models ## what this machine can do: engine, asks, modes
 
 bench-llama-server: build models ## the bare engine beside llama-server, in turn
 	scripts/bench_llama_server.sh $(TANDEM)
+
+bench-onnx: build models onnxruntime ## the ONNX engine beside a bare Python loop, in turn
+	scripts/onnx/bench.sh $(TANDEM)
 
 $(ENV): scripts/setup.sh
 	@scripts/setup.sh

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use cloud::{Address, Delay, Endpoint, Key, Settings};
 use decode::{Bar, Limits, OnCloudError, Sampling};
-use engine::{Adapter, LoadOptions};
+use engine::{Adapter, LoadOptions, onnx};
 use models::{Catalog, Environment, Home, catalog};
 use router::Kind;
 use thiserror::Error;
@@ -27,6 +27,9 @@ use crate::{
 /// Tokens prefilled in one call: small enough that a cancelled prefill stops soon.
 const EDGE_CHUNK: usize = 64;
 const CLOUD_CHUNK: usize = 32;
+
+/// The name of the library that runs ONNX models.
+pub const ONNX_RUNTIME: &str = "onnxruntime";
 
 /// The template most small open models were trained with.
 const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + \
@@ -119,7 +122,16 @@ pub fn edge_options(
 ) -> anyhow::Result<LoadOptions> {
     let path = store.resolve(args.edge_model.as_deref(), catalog::Default::Edge)?;
     let options = LoadOptions::new(path, machine.context, threads(machine.threads));
-    Ok(LoadOptions { adapters: adapters(&args.edge_adapter), chunk: EDGE_CHUNK, ..options })
+    let adapters = adapters(&args.edge_adapter);
+    let onnx = onnx::Options { library: library(store), providers: args.onnx_provider.clone() };
+    Ok(LoadOptions { adapters, chunk: EDGE_CHUNK, onnx, ..options })
+}
+
+/// The library that runs ONNX models: the user's own, or the one that was pulled.
+fn library(store: &Store) -> Option<PathBuf> {
+    let own = std::env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty());
+    let pulled = || Some(store.home.library(store.catalog.library(ONNX_RUNTIME)?));
+    own.map(PathBuf::from).or_else(pulled)
 }
 
 /// How the embedded cloud is loaded, for one conversation at a time.
@@ -130,7 +142,9 @@ pub fn cloud_options(
 ) -> anyhow::Result<LoadOptions> {
     let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
     let options = LoadOptions::new(path, machine.context, threads(machine.threads));
-    Ok(LoadOptions { adapters: adapters(&args.cloud_adapter), chunk: CLOUD_CHUNK, ..options })
+    let onnx = onnx::Options { library: library(store), providers: vec![] };
+    let adapters = adapters(&args.cloud_adapter);
+    Ok(LoadOptions { adapters, chunk: CLOUD_CHUNK, onnx, ..options })
 }
 
 /// Where the cloud is, if it is elsewhere.

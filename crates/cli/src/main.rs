@@ -54,6 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Router(args) => block_on(commands::router::router(args)),
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         Command::Report(args) => commands::report::report(&args),
+        Command::Onnx(args) => commands::onnx::onnx(args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
     }

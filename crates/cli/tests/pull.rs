@@ -248,6 +248,40 @@ fn parts_are_joined_checked_and_listed() {
 }
 
 #[test]
+fn a_library_is_pulled_by_name_and_alone() {
+    let machine = Machine::new();
+    let library = content(2);
+    let entry = |target: &str| {
+        format!(
+            "[[library]]\nname = 'onnxruntime'\ntarget = '{target}'\nfile = 'libonnxruntime.so'\n\
+             bytes = {0}\nsha256 = '{1}'\nlicense = 'none'\n[[library.part]]\n\
+             package = 'fake-part2'\nversion = '1.0'\nmember = 'fake_part2/data.bin'\n\
+             bytes = {0}\nsha256 = '{1}'\n",
+            library.len(),
+            sha256(&library)
+        )
+    };
+    let models = fs::read_to_string(&machine.catalog).unwrap();
+    fs::write(&machine.catalog, format!("{models}{}", entry("abacus-none"))).unwrap();
+    let pull = || -> Done { machine.command(&["onnxruntime"]).output().unwrap().into() };
+    let none = pull();
+    assert_eq!(none.code, Some(1));
+    assert!(none.err.contains("no onnxruntime for this kind of machine"), "{}", none.err);
+    let here = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+    fs::write(&machine.catalog, format!("{models}{}", entry(&here))).unwrap();
+    for _ in 0..2 {
+        let done = pull();
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert_eq!(
+            fs::read(machine.home().join("onnxruntime/libonnxruntime.so")).unwrap(),
+            library
+        );
+    }
+    assert_eq!(machine.index.downloads(), [0, 1, 0, 0]);
+    assert!(!machine.model().exists());
+}
+
+#[test]
 fn an_interrupted_pull_goes_on_where_it_was() {
     let machine = Machine::new();
     machine.index.fault(4, Fault::Hang);

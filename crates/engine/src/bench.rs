@@ -5,22 +5,20 @@ use std::time::{Duration, Instant};
 use decode::{Token, sampling};
 
 use crate::{
+    context::{Context, Entry},
     error::EngineError,
-    llama::{Context, Entry},
     model::LoadOptions,
 };
 
 /// A model and a context on the calling thread: no channel, no async, no trace.
 pub struct Bare {
-    context: Context,
+    context: Box<dyn Context>,
 }
 
 impl Bare {
     /// Loads a model with one sequence.
     pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
-        let (model, sizes) = (options.load()?, options.sizes());
-        let context = Context::new(model, sizes)
-            .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
+        let context = options.load()?.context;
         Ok(Self { context })
     }
 

@@ -20,8 +20,7 @@ use tokio::sync::oneshot;
 use crate::{
     error::EngineError,
     job::Job,
-    llama::Context,
-    model::{LoadOptions, Loaded},
+    model::{Engine, LoadOptions, Loaded},
     resident::Resident,
 };
 
@@ -56,7 +55,7 @@ struct Running {
 }
 
 impl Drop for Running {
-    /// Waits for the round under way: a process must not end while llama.cpp computes.
+    /// Waits for the round under way: a process must not end while an engine computes.
     fn drop(&mut self) {
         self.commands = None;
         // The last handle may be one that came back to the thread itself.
@@ -210,13 +209,11 @@ impl Worker {
     }
 
     fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<Loaded, EngineError> {
-        let model = options.load()?;
-        let sizes = options.sizes();
-        let context = Context::new(model.clone(), sizes)
-            .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
+        let Engine { context, tokenizer, facts } = options.load()?;
         let id = self.next_model;
         self.next_model += 1;
         self.residents.insert(id, Resident::new(context, options.chunk));
-        Ok(Loaded { model, residence: Residence { compute: owner, model: id } })
+        let residence = Residence { compute: owner, model: id };
+        Ok(Loaded { tokenizer, facts, residence })
     }
 }

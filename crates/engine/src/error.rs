@@ -23,12 +23,12 @@ pub enum EngineError {
         /// Its first bytes.
         start: String,
     },
-    /// llama.cpp refused it.
+    /// The engine refused it.
     #[error("{} cannot be loaded: {reason}", path.display())]
     Unloadable {
         /// The file.
         path: PathBuf,
-        /// llama.cpp's words.
+        /// The engine's words.
         reason: String,
     },
     /// An adapter for another model, or no adapter.
@@ -38,7 +38,7 @@ pub enum EngineError {
         path: PathBuf,
         /// The model's file.
         model: PathBuf,
-        /// llama.cpp's words.
+        /// The engine's words.
         reason: String,
     },
     /// The caches could not be allocated.
@@ -46,7 +46,7 @@ pub enum EngineError {
     Context {
         /// What was wanted.
         tokens: usize,
-        /// llama.cpp's words.
+        /// The engine's words.
         reason: String,
     },
     /// The caches are full.
@@ -71,8 +71,8 @@ pub enum EngineError {
     /// Nothing to read.
     #[error("a step needs at least one token")]
     NothingToRead,
-    /// llama.cpp failed.
-    #[error("llama.cpp failed to decode: {reason}")]
+    /// The engine failed.
+    #[error("the model failed to decode: {reason}")]
     Decode {
         /// Its words.
         reason: String,
@@ -85,5 +85,54 @@ pub enum EngineError {
     Template {
         /// Its words.
         reason: String,
+    },
+    /// No ONNX Runtime, or one too old.
+    #[error(
+        "ONNX Runtime is needed for {} and cannot be used: {reason}; run `tandem pull onnxruntime`, or \
+         set ORT_DYLIB_PATH to a libonnxruntime of version 1.22 or later",
+        model.display()
+    )]
+    Runtime {
+        /// What was to be loaded.
+        model: PathBuf,
+        /// What is wrong with the library.
+        reason: String,
+    },
+    /// A library without what was asked for.
+    #[error(
+        "this ONNX Runtime has no execution provider {provider}; set ORT_DYLIB_PATH to a library \
+         built with it, or leave out --onnx-provider"
+    )]
+    Provider {
+        /// What was asked for.
+        provider: String,
+    },
+    /// An ONNX file that cannot be read, or whose hidden state cannot be found.
+    #[error(transparent)]
+    Onnx(#[from] onnx::OnnxError),
+    /// An ONNX model of another shape than a text decoder's.
+    #[error("{} cannot be used as a language model: {reason}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is missing or unknown.
+        reason: String,
+    },
+    /// A file beside an ONNX model.
+    #[error("{}: {reason}", path.display())]
+    Beside {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// ONNX models take no adapters.
+    #[error(
+        "{} is an ONNX model and takes no adapter: merge it with `tandem onnx export --adapter`",
+        path.display()
+    )]
+    NoAdapters {
+        /// The model.
+        path: PathBuf,
     },
 }

@@ -58,7 +58,7 @@ pub(crate) struct Job {
     pub done: usize,
     pub prefill: Duration,
     pub decode: Duration,
-    /// The sequence's count of tokens passed to llama.cpp, when the job began.
+    /// The sequence's count of tokens passed to the engine, when the job began.
     pub passed_before: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Models on this machine: GGUF files through llama.cpp.
+//! Models on this machine: GGUF files through llama.cpp, ONNX files through ONNX Runtime.
 //!
 //! - [`compute`]: one thread that owns every model and batches their sequences, in rounds
 //!   (`resident`) of jobs (`job`)
@@ -6,17 +6,20 @@
 //!   and its way to write a conversation
 //! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
 //! - [`mod@bench`]: the engine as bare as it gets, to measure the rest against
-//! - `llama`: the only `unsafe`
+//! - `context`: the seam between them and what computes; `llama`: llama.cpp, and the only `unsafe`
+//! - [`onnx`]: ONNX Runtime
 //!
 //! Nothing here knows routing or HTTP.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod bench;
 pub mod compute;
+mod context;
 pub mod error;
 mod job;
 mod llama;
 pub mod model;
+pub mod onnx;
 mod resident;
 pub mod sequence;
 pub mod template;
@@ -28,4 +31,4 @@ pub use job::{Output, Scored, Scores};
 pub use llama::{tune, version as llama_version};
 pub use model::{Adapter, LoadOptions, Model};
 pub use sequence::Sequence;
-pub use vocabulary::GgufVocabulary;
+pub use vocabulary::ModelVocabulary;

@@ -1,4 +1,4 @@
-//! llama.cpp, made safe. All `unsafe` of the project is in this file.
+//! llama.cpp, made safe. All `unsafe` of the project is in this file: ONNX Runtime needs none of ours.
 //!
 //! A [`Model`] is read-only once loaded and may be shared between threads; a [`Context`] belongs to
 //! one. Every index and id is checked before it crosses into C++, where a wrong one would abort.
@@ -15,6 +15,11 @@ use std::{
 
 use decode::Token;
 use llama_cpp_sys_2 as sys;
+
+use crate::{
+    context::{self, DecodeError, Entry, Sizes},
+    vocabulary::Tokenizer,
+};
 
 thread_local! {
     /// What llama.cpp complained about on this thread since it was last asked.
@@ -120,105 +125,6 @@ impl Model {
         Ok(())
     }
 
-    /// The tokens of a text; `special` lets it spell special tokens.
-    pub fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
-        let Ok(length) = i32::try_from(text.len()) else { return vec![] };
-        let mut tokens = vec![0; text.len() + 8];
-        for _ in 0..2 {
-            let room = i32::try_from(tokens.len()).unwrap_or(i32::MAX);
-            // SAFETY: text and buffer are passed with their true lengths.
-            let count = unsafe {
-                sys::llama_tokenize(
-                    self.vocab,
-                    text.as_ptr().cast(),
-                    length,
-                    tokens.as_mut_ptr(),
-                    room,
-                    false,
-                    special,
-                )
-            };
-            match usize::try_from(count) {
-                Ok(count) => {
-                    tokens.truncate(count);
-                    return tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect();
-                }
-                // Too small a buffer: the negative count says what is needed.
-                Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
-            }
-        }
-        vec![]
-    }
-
-    /// A token's bytes; special tokens have none unless `special`.
-    pub fn piece(&self, token: Token, special: bool) -> Vec<u8> {
-        let Some(id) = self.id(token) else { return vec![] };
-        let mut bytes = vec![0u8; 64];
-        for _ in 0..2 {
-            let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
-            // SAFETY: the id is inside the vocabulary, the buffer has its true length.
-            let count = unsafe {
-                let buffer = bytes.as_mut_ptr().cast();
-                sys::llama_token_to_piece(self.vocab, id, buffer, room, 0, special)
-            };
-            match usize::try_from(count) {
-                Ok(count) => {
-                    bytes.truncate(count);
-                    return bytes;
-                }
-                Err(_) => bytes.resize(count.unsigned_abs() as usize, 0),
-            }
-        }
-        vec![]
-    }
-
-    /// Whether the token ends a text.
-    pub fn is_end(&self, token: Token) -> bool {
-        // SAFETY: the id is inside the vocabulary.
-        self.id(token).is_some_and(|id| unsafe { sys::llama_vocab_is_eog(self.vocab, id) })
-    }
-
-    /// A token as the vocabulary spells it, and its attributes.
-    pub fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
-        let Some(id) = self.id(token) else { return (vec![], 0) };
-        // SAFETY: the id is inside the vocabulary, whose strings live as long as the model.
-        unsafe {
-            let text = sys::llama_vocab_get_text(self.vocab, id);
-            let text =
-                if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
-            (text, sys::llama_vocab_get_attr(self.vocab, id))
-        }
-    }
-
-    /// Beginning-of-text, and whether a context should start with it.
-    pub fn beginning(&self) -> (Option<Token>, bool) {
-        // SAFETY: the vocabulary is alive.
-        let (bos, add) =
-            unsafe { (sys::llama_vocab_bos(self.vocab), sys::llama_vocab_get_add_bos(self.vocab)) };
-        (u32::try_from(bos).ok().map(Token), add)
-    }
-
-    /// End-of-text as the template spells it.
-    pub fn end(&self) -> Option<Token> {
-        // SAFETY: the vocabulary is alive.
-        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok().map(Token)
-    }
-
-    /// The chat template in the model's metadata.
-    pub fn chat_template(&self) -> Option<String> {
-        // SAFETY: the model is alive; the string it returns lives as long.
-        unsafe {
-            let text = sys::llama_model_chat_template(self.model.as_ptr(), ptr::null());
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        }
-    }
-
-    /// How many tokens the vocabulary has.
-    pub fn vocabulary_len(&self) -> usize {
-        // SAFETY: the vocabulary is alive.
-        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
-    }
-
     /// The size of a hidden state.
     pub fn hidden_len(&self) -> usize {
         // SAFETY: the model is alive.
@@ -252,6 +158,99 @@ impl Model {
     }
 }
 
+impl Tokenizer for Model {
+    fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
+        let Ok(length) = i32::try_from(text.len()) else { return vec![] };
+        let mut tokens = vec![0; text.len() + 8];
+        for _ in 0..2 {
+            let room = i32::try_from(tokens.len()).unwrap_or(i32::MAX);
+            // SAFETY: text and buffer are passed with their true lengths.
+            let count = unsafe {
+                sys::llama_tokenize(
+                    self.vocab,
+                    text.as_ptr().cast(),
+                    length,
+                    tokens.as_mut_ptr(),
+                    room,
+                    false,
+                    special,
+                )
+            };
+            match usize::try_from(count) {
+                Ok(count) => {
+                    tokens.truncate(count);
+                    return tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect();
+                }
+                // Too small a buffer: the negative count says what is needed.
+                Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
+            }
+        }
+        vec![]
+    }
+
+    fn piece(&self, token: Token, special: bool) -> Vec<u8> {
+        let Some(id) = self.id(token) else { return vec![] };
+        let mut bytes = vec![0u8; 64];
+        for _ in 0..2 {
+            let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+            // SAFETY: the id is inside the vocabulary, the buffer has its true length.
+            let count = unsafe {
+                let buffer = bytes.as_mut_ptr().cast();
+                sys::llama_token_to_piece(self.vocab, id, buffer, room, 0, special)
+            };
+            match usize::try_from(count) {
+                Ok(count) => {
+                    bytes.truncate(count);
+                    return bytes;
+                }
+                Err(_) => bytes.resize(count.unsigned_abs() as usize, 0),
+            }
+        }
+        vec![]
+    }
+
+    fn is_end(&self, token: Token) -> bool {
+        // SAFETY: the id is inside the vocabulary.
+        self.id(token).is_some_and(|id| unsafe { sys::llama_vocab_is_eog(self.vocab, id) })
+    }
+
+    fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
+        let Some(id) = self.id(token) else { return (vec![], 0) };
+        // SAFETY: the id is inside the vocabulary, whose strings live as long as the model.
+        unsafe {
+            let text = sys::llama_vocab_get_text(self.vocab, id);
+            let text =
+                if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
+            (text, sys::llama_vocab_get_attr(self.vocab, id))
+        }
+    }
+
+    fn beginning(&self) -> (Option<Token>, bool) {
+        // SAFETY: the vocabulary is alive.
+        let (bos, add) =
+            unsafe { (sys::llama_vocab_bos(self.vocab), sys::llama_vocab_get_add_bos(self.vocab)) };
+        (u32::try_from(bos).ok().map(Token), add)
+    }
+
+    fn end(&self) -> Option<Token> {
+        // SAFETY: the vocabulary is alive.
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok().map(Token)
+    }
+
+    fn chat_template(&self) -> Option<String> {
+        // SAFETY: the model is alive; the string it returns lives as long.
+        unsafe {
+            let text = sys::llama_model_chat_template(self.model.as_ptr(), ptr::null());
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    }
+
+    fn vocabulary_len(&self) -> usize {
+        // SAFETY: the vocabulary is alive.
+        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
+    }
+}
+
 impl Drop for Model {
     fn drop(&mut self) {
         // SAFETY: contexts hold an `Arc` of the model, so none is left.
@@ -262,41 +261,6 @@ impl Drop for Model {
 fn c_path(path: &Path) -> Result<CString, String> {
     let path = path.to_str().ok_or("the path is not UTF-8")?;
     CString::new(path).map_err(|_| "the path holds a NUL byte".into())
-}
-
-/// The sizes of a context.
-#[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    /// Tokens all sequences together may hold.
-    pub cells: usize,
-    /// Sequences at once.
-    pub sequences: usize,
-    /// Tokens passed in one call.
-    pub batch: usize,
-    /// Threads that compute.
-    pub threads: usize,
-}
-
-/// One token of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// What to read.
-    pub token: Token,
-    /// Where: tokens before it in its sequence.
-    pub position: usize,
-    /// Whose.
-    pub sequence: usize,
-    /// Whether its logits are wanted.
-    pub output: bool,
-}
-
-/// Why nothing was decoded.
-#[derive(Debug, PartialEq, Eq)]
-pub enum DecodeError {
-    /// No room in the cache; nothing was read.
-    NoRoom,
-    /// The batch makes no sense, or llama.cpp failed.
-    Failed(String),
 }
 
 /// The caches of a model's sequences, and what computes them.
@@ -370,19 +334,48 @@ impl Context {
         if result == 0 { Ok(()) } else { Err(complaint()) }
     }
 
-    /// The sizes it was made with.
-    pub fn sizes(&self) -> Sizes {
+    fn set(&mut self, i: usize, entry: &Entry, output: bool) -> Result<(), DecodeError> {
+        let failed = |what: String| DecodeError::Failed(what);
+        let id = self.model.id(entry.token);
+        let id =
+            id.ok_or_else(|| failed(format!("token {} is not in the vocabulary", entry.token.0)))?;
+        let position = i32::try_from(entry.position).map_err(|e| failed(e.to_string()))?;
+        if entry.sequence >= self.sizes.sequences {
+            return Err(failed(format!("there is no sequence {}", entry.sequence)));
+        }
+        let sequence = i32::try_from(entry.sequence).map_err(|e| failed(e.to_string()))?;
+        // SAFETY: `i` is below the batch's size, which is what the arrays were allocated for, each
+        // with room for one sequence id.
+        unsafe {
+            *self.batch.token.add(i) = id;
+            *self.batch.pos.add(i) = position;
+            *self.batch.n_seq_id.add(i) = 1;
+            **self.batch.seq_id.add(i) = sequence;
+            *self.batch.logits.add(i) = i8::from(output);
+        }
+        Ok(())
+    }
+
+    fn output(&self, i: usize) -> Option<i32> {
+        self.outputs.get(i).filter(|&&output| output)?;
+        i32::try_from(i).ok()
+    }
+}
+
+impl context::Context for Context {
+    fn hidden_apart(&self) -> bool {
+        true
+    }
+
+    fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// Tokens really passed to `llama_decode` for a sequence since the context was made.
-    pub fn passed(&self, sequence: usize) -> u64 {
+    fn passed(&self, sequence: usize) -> u64 {
         self.passed.get(sequence).copied().unwrap_or(0)
     }
 
-    /// Reads a batch of tokens. With `hidden`, every entry gives logits and hidden state;
-    /// otherwise those that ask for it give logits.
-    pub fn decode(&mut self, entries: &[Entry], hidden: bool) -> Result<(), DecodeError> {
+    fn decode(&mut self, entries: &[Entry], hidden: bool) -> Result<(), DecodeError> {
         if entries.is_empty() || entries.len() > self.sizes.batch {
             let sizes = (entries.len(), self.sizes.batch);
             return Err(DecodeError::Failed(format!(
@@ -414,30 +407,7 @@ impl Context {
         }
     }
 
-    fn set(&mut self, i: usize, entry: &Entry, output: bool) -> Result<(), DecodeError> {
-        let failed = |what: String| DecodeError::Failed(what);
-        let id = self.model.id(entry.token);
-        let id =
-            id.ok_or_else(|| failed(format!("token {} is not in the vocabulary", entry.token.0)))?;
-        let position = i32::try_from(entry.position).map_err(|e| failed(e.to_string()))?;
-        if entry.sequence >= self.sizes.sequences {
-            return Err(failed(format!("there is no sequence {}", entry.sequence)));
-        }
-        let sequence = i32::try_from(entry.sequence).map_err(|e| failed(e.to_string()))?;
-        // SAFETY: `i` is below the batch's size, which is what the arrays were allocated for, each
-        // with room for one sequence id.
-        unsafe {
-            *self.batch.token.add(i) = id;
-            *self.batch.pos.add(i) = position;
-            *self.batch.n_seq_id.add(i) = 1;
-            **self.batch.seq_id.add(i) = sequence;
-            *self.batch.logits.add(i) = i8::from(output);
-        }
-        Ok(())
-    }
-
-    /// The logits of entry `i` of the last batch.
-    pub fn logits(&self, i: usize) -> Option<&[f32]> {
+    fn logits(&self, i: usize) -> Option<&[f32]> {
         let index = self.output(i)?;
         // SAFETY: the entry has an output; llama.cpp keeps one logit a token until the next call,
         // which needs `&mut self`.
@@ -447,8 +417,7 @@ impl Context {
         }
     }
 
-    /// The hidden state of entry `i` of the last batch.
-    pub fn hidden(&self, i: usize) -> Option<&[f32]> {
+    fn hidden(&self, i: usize) -> Option<&[f32]> {
         let index = self.output(i).filter(|_| self.hidden)?;
         // SAFETY: as for the logits.
         unsafe {
@@ -457,15 +426,7 @@ impl Context {
         }
     }
 
-    fn output(&self, i: usize) -> Option<i32> {
-        self.outputs.get(i).filter(|&&output| output)?;
-        i32::try_from(i).ok()
-    }
-
-    /// Forgets everything of a sequence but its first `keep` tokens. `false` where the model's
-    /// memory cannot be cut there.
-    #[must_use]
-    pub fn truncate(&mut self, sequence: usize, keep: usize) -> bool {
+    fn truncate(&mut self, sequence: usize, keep: usize) -> bool {
         let (Ok(id), Ok(keep)) = (i32::try_from(sequence), i32::try_from(keep)) else {
             return false;
         };

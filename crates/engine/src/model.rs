@@ -11,10 +11,11 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     compute::{Command, Compute, Residence},
+    context::{Context, Sizes},
     error::EngineError,
-    llama::{self, Sizes},
+    llama, onnx,
     sequence::Sequence,
-    vocabulary::GgufVocabulary,
+    vocabulary::{ModelVocabulary, Tokenizer},
 };
 
 /// A LoRA adapter and how strongly it acts.
@@ -29,7 +30,7 @@ pub struct Adapter {
 /// What to load, and how large.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// A GGUF file.
+    /// A GGUF file, an ONNX file, or a folder with an ONNX model in it.
     pub path: PathBuf,
     /// Adapters, fixed for as long as the model is loaded.
     pub adapters: Vec<Adapter>,
@@ -43,18 +44,32 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Threads that compute.
     pub threads: usize,
+    /// What ONNX models need besides.
+    pub onnx: onnx::Options,
 }
 
 impl LoadOptions {
     /// One sequence of this context, prefilled in chunks of 64.
     pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
         let path = path.into();
-        Self { path, adapters: vec![], context, cells: context, sequences: 1, chunk: 64, threads }
+        Self {
+            path,
+            adapters: vec![],
+            context,
+            cells: context,
+            sequences: 1,
+            chunk: 64,
+            threads,
+            onnx: onnx::Options::default(),
+        }
     }
 
     /// Names the model and its adapters by their contents: what was learned from one model's states
     /// holds for no other. Reads the files from end to end.
     pub fn fingerprint(&self) -> Result<String, EngineError> {
+        if let Some(folder) = onnx::Folder::find(&self.path)? {
+            return folder.fingerprint();
+        }
         let mut name = digest(&self.path)?;
         for Adapter { path, scale } in &self.adapters {
             name += &format!("+{}*{scale}", digest(path)?);
@@ -64,6 +79,9 @@ impl LoadOptions {
 
     /// What people call it: the file's name, and its adapters'.
     pub fn name(&self) -> String {
+        if let Ok(Some(folder)) = onnx::Folder::find(&self.path) {
+            return folder.name();
+        }
         let paths = [&self.path].into_iter().chain(self.adapters.iter().map(|a| &a.path));
         let stem = |path: &PathBuf| {
             path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
@@ -73,6 +91,9 @@ impl LoadOptions {
 
     /// Says whether the files look like models, without loading them.
     pub fn check(&self) -> Result<(), EngineError> {
+        if let Some(folder) = onnx::Folder::find(&self.path)? {
+            return folder.check(self);
+        }
         let adapters = self.adapters.iter().map(|a| &a.path);
         [&self.path].into_iter().chain(adapters).try_for_each(|path| check_magic(path))
     }
@@ -84,7 +105,15 @@ impl LoadOptions {
         Sizes { cells, sequences, batch: chunk, threads }
     }
 
-    pub(crate) fn load(&self) -> Result<Arc<llama::Model>, EngineError> {
+    /// Loads the model and allocates its caches.
+    pub(crate) fn load(&self) -> Result<Engine, EngineError> {
+        match onnx::Folder::find(&self.path)? {
+            Some(folder) => onnx::load(&folder, self),
+            None => self.load_gguf(),
+        }
+    }
+
+    fn load_gguf(&self) -> Result<Engine, EngineError> {
         check_magic(&self.path)?;
         let path = || self.path.clone();
         let mut model = llama::Model::load(&self.path)
@@ -95,12 +124,39 @@ impl LoadOptions {
                 EngineError::Adapter { path: adapter.path.clone(), model: path(), reason }
             })?;
         }
-        Ok(Arc::new(model))
+        let (model, sizes) = (Arc::new(model), self.sizes());
+        let context = llama::Context::new(model.clone(), sizes)
+            .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
+        let facts = Facts {
+            context: self.context.min(self.cells),
+            trained_context: model.trained_context(),
+            hidden_len: model.hidden_len(),
+            footprint: model.footprint(),
+        };
+        Ok(Engine { context: Box::new(context), tokenizer: model, facts })
     }
 }
 
+/// A model and what computes it, whichever library does.
+pub(crate) struct Engine {
+    pub context: Box<dyn Context>,
+    pub tokenizer: Arc<dyn Tokenizer>,
+    pub facts: Facts,
+}
+
+/// What is known of a loaded model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// Tokens one sequence may hold.
+    pub context: usize,
+    pub trained_context: usize,
+    pub hidden_len: usize,
+    /// Bytes of the weights, and of the cache for each token of context.
+    pub footprint: (u64, u64),
+}
+
 /// The first 16 digits of a file's SHA-256.
-fn digest(path: &Path) -> Result<String, EngineError> {
+pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
     let failed =
         |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
     let mut hash = Sha256::new();
@@ -130,7 +186,8 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
 
 /// What the compute thread gives back for a loaded model.
 pub(crate) struct Loaded {
-    pub model: Arc<llama::Model>,
+    pub tokenizer: Arc<dyn Tokenizer>,
+    pub facts: Facts,
     pub residence: Residence,
 }
 
@@ -142,27 +199,17 @@ pub struct Model {
 
 struct Shared {
     residence: Residence,
-    vocabulary: Arc<GgufVocabulary>,
-    context: usize,
-    trained_context: usize,
-    hidden_len: usize,
-    footprint: (u64, u64),
+    vocabulary: Arc<ModelVocabulary>,
+    facts: Facts,
 }
 
 impl Model {
     /// Loads a model onto the compute thread.
     pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
-        let context = options.context.min(options.cells);
-        let loaded =
+        let Loaded { tokenizer, facts, residence } =
             compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
-        let (trained_context, hidden_len) =
-            (loaded.model.trained_context(), loaded.model.hidden_len());
-        let footprint = loaded.model.footprint();
-        let vocabulary = Arc::new(GgufVocabulary::new(loaded.model));
-        let residence = loaded.residence;
-        let shared =
-            Shared { residence, vocabulary, context, trained_context, hidden_len, footprint };
-        Ok(Self { shared: Arc::new(shared) })
+        let vocabulary = Arc::new(ModelVocabulary::new(tokenizer));
+        Ok(Self { shared: Arc::new(Shared { residence, vocabulary, facts }) })
     }
 
     /// An empty sequence.
@@ -174,27 +221,27 @@ impl Model {
     }
 
     /// Its tokenizer and template.
-    pub fn vocabulary(&self) -> &Arc<GgufVocabulary> {
+    pub fn vocabulary(&self) -> &Arc<ModelVocabulary> {
         &self.shared.vocabulary
     }
 
     /// Tokens one sequence may hold.
     pub fn context(&self) -> usize {
-        self.shared.context
+        self.shared.facts.context
     }
 
     /// The length of a hidden state.
     pub fn hidden_len(&self) -> usize {
-        self.shared.hidden_len
+        self.shared.facts.hidden_len
     }
 
     /// The bytes of its weights, and of its cache for each token of context.
     pub fn footprint(&self) -> (u64, u64) {
-        self.shared.footprint
+        self.shared.facts.footprint
     }
 
     /// The context the model was trained with.
     pub fn trained_context(&self) -> usize {
-        self.shared.trained_context
+        self.shared.facts.trained_context
     }
 }

@@ -5,13 +5,13 @@ use std::{mem, time::Instant};
 use decode::{Reading, Token, sampling};
 
 use crate::{
+    context::{Context, DecodeError, Entry},
     error::EngineError,
     job::{Job, Output, Scored, Scores, Want},
-    llama::{Context, DecodeError, Entry},
 };
 
 pub(crate) struct Resident {
-    context: Context,
+    context: Box<dyn Context>,
     /// Tokens prefilled in one call.
     chunk: usize,
     /// How many tokens each sequence holds; `None` when it is free.
@@ -20,7 +20,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    pub fn new(context: Context, chunk: usize) -> Self {
+    pub fn new(context: Box<dyn Context>, chunk: usize) -> Self {
         let sizes = context.sizes();
         let chunk = chunk.clamp(1, sizes.batch);
         Self { context, chunk, lengths: vec![None; sizes.sequences], jobs: vec![] }
@@ -87,14 +87,16 @@ impl Resident {
         self.read_chunk() + self.score() + self.read_steps() + self.read_hidden()
     }
 
-    /// Reads a chunk, of as many sequences as it holds. With hidden states switched on every token
-    /// would give an output, so the last token of those who want one is left for its own call.
+    /// Reads a chunk, of as many sequences as it holds. Where hidden states are switched on for whole
+    /// batches every token would give one, so the last token of those who want it is left for its
+    /// own call.
     fn read_chunk(&mut self) -> usize {
+        let apart = self.context.hidden_apart();
         let mut entries = vec![];
         let mut shares = vec![];
         for job in &self.jobs {
             let readable = match job.want {
-                Want::Step { hidden, .. } => job.left() - usize::from(hidden),
+                Want::Step { hidden, .. } => job.left() - usize::from(hidden && apart),
                 Want::Steps { .. } | Want::Score { .. } => 0,
             };
             let take = readable.min(self.chunk.saturating_sub(entries.len()));
@@ -286,7 +288,7 @@ impl Resident {
         job.fail(error);
     }
 
-    /// Counted where tokens enter llama.cpp, not where we meant to send them.
+    /// Counted where tokens enter the engine, not where we meant to send them.
     fn reading(&self, job: &Job) -> Reading {
         let tokens = self.context.passed(job.sequence) - job.passed_before;
         let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);

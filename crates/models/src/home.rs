@@ -103,6 +103,11 @@ impl Home {
         self.root.join(name)
     }
 
+    /// Where a library is, or will be.
+    pub fn library(&self, entry: &Entry) -> PathBuf {
+        self.root.join(&entry.name).join(&entry.file)
+    }
+
     /// Where a model is, or will be.
     pub fn model(&self, entry: &Entry) -> PathBuf {
         self.models().join(&entry.file)

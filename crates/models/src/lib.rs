@@ -15,4 +15,4 @@ pub mod pull;
 
 pub use catalog::{Catalog, CatalogError, Entry};
 pub use home::{Environment, Home, HomeError, Listed};
-pub use pull::{Event, PullError, pull};
+pub use pull::{Event, PullError, pull, pull_library};

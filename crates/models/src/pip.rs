@@ -43,18 +43,19 @@ impl Pip {
         let log = folder.join("pip.log");
         let output = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
         let (stdout, stderr) = output.map_err(|e| PullError::io(&log, e))?;
-        let status = Command::new(self.command[0])
+        let mut command = Command::new(self.command[0]);
+        command
             .args(&self.command[1..])
             .args(["download", "--no-deps", "--no-cache-dir", "--quiet", "--no-input"])
             .args(["--disable-pip-version-check", "--dest"])
             .arg(folder)
             .arg(format!("{}=={}", part.package, part.version))
+            .args(platform(part))
             .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .stdout(stdout)
-            .stderr(stderr)
-            .status()
-            .map_err(|e| failed(e.to_string()))?;
+            .stderr(stderr);
+        let status = command.status().map_err(|e| failed(e.to_string()))?;
         if !status.success() {
             let said = fs::read(&log).map_err(|e| PullError::io(&log, e))?;
             let said = String::from_utf8_lossy(&said);
@@ -64,6 +65,14 @@ impl Pip {
         let wheel = wheel(folder).map_err(|e| PullError::io(folder, e))?;
         wheel.map(Some).ok_or_else(|| failed("pip left no wheel".into()))
     }
+}
+
+/// A package of compiled code has a wheel for each Python; the library in it is the same in all, so
+/// one is named that there is for every platform.
+fn platform(part: &Part) -> Vec<&str> {
+    let Some(platform) = &part.platform else { return vec![] };
+    let python = ["--python-version", "3.12", "--implementation", "cp", "--abi", "cp312"];
+    [&["--only-binary=:all:", "--platform", platform], &python[..]].concat()
 }
 
 fn wheel(folder: &Path) -> io::Result<Option<PathBuf>> {

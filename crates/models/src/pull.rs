@@ -69,6 +69,15 @@ pub enum PullError {
         /// What the archive said.
         reason: String,
     },
+    /// Nothing for this machine.
+    #[error(
+        "the catalog has no {name} for this kind of machine: get its library elsewhere, and name it \
+         with ORT_DYLIB_PATH"
+    )]
+    NoLibrary {
+        /// The library.
+        name: String,
+    },
     /// The disk is full.
     #[error(
         "the disk is full: {} more MB are needed and {} MB are free under {}; make room and pull again, finished parts are kept",
@@ -121,24 +130,49 @@ pub enum Event<'a> {
     Done(&'a Entry),
 }
 
-/// Fetches what is missing.
+/// Fetches the models that are missing.
 pub fn pull(
     home: &Home,
     catalog: &Catalog,
     tell: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<(), PullError> {
-    let (models, partial) = (home.models(), home.partial());
-    for folder in [&models, &partial] {
+    let wanted: Vec<_> = catalog.models.iter().map(|entry| (entry, home.model(entry))).collect();
+    pull_all(home, &wanted, tell)
+}
+
+/// Fetches a library by its name, if it is missing; returns where it is.
+pub fn pull_library(
+    home: &Home,
+    catalog: &Catalog,
+    name: &str,
+    tell: &(dyn Fn(Event<'_>) + Sync),
+) -> Result<PathBuf, PullError> {
+    let entry = catalog.library(name);
+    let entry = entry.ok_or_else(|| PullError::NoLibrary { name: name.into() })?;
+    let path = home.library(entry);
+    pull_all(home, &[(entry, path.clone())], tell)?;
+    Ok(path)
+}
+
+fn pull_all(
+    home: &Home,
+    wanted: &[(&Entry, PathBuf)],
+    tell: &(dyn Fn(Event<'_>) + Sync),
+) -> Result<(), PullError> {
+    let partial = home.partial();
+    let folders = wanted.iter().filter_map(|(_, path)| path.parent());
+    for folder in folders.chain([partial.as_path()]) {
         fs::create_dir_all(folder).map_err(|e| PullError::io(folder, e))?;
     }
     let _lock = lock(&partial)?;
-    for entry in &catalog.models {
-        if home.has(entry) {
+    for (entry, path) in wanted {
+        // Only whole files get their final name, so the size is enough.
+        if fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == entry.bytes) {
             tell(Event::Present(entry));
             continue;
         }
         let fetch = Fetch { entry, folder: &partial, pip: Pip::find()?, tell };
-        fetch.run(&home.model(entry))?;
+        fetch.run(path)?;
         tell(Event::Done(entry));
     }
     Ok(())

@@ -17,6 +17,8 @@ pub enum BenchCommand {
     Edge(BenchEdgeArgs),
     /// The cost of one ask against the length of the context
     Ask(BenchAskArgs),
+    /// How far two models agree on the next token, over the same texts
+    Agree(BenchAgreeArgs),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
     /// Tandem beside the loop of the original system, which keeps no cache on either side
@@ -31,9 +33,42 @@ pub struct BenchEdgeArgs {
     #[arg(long, value_name = "N", default_value = "128", value_parser = count)]
     pub tokens: usize,
 
+    /// Tokens read before, if the prompt is to be longer than it is
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub behind: usize,
+
     /// Runs of each kind, in turn; the median counts
     #[arg(long, value_name = "N", default_value = "5", value_parser = count)]
     pub runs: usize,
+
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct BenchAgreeArgs {
+    /// The model the edge is compared with
+    #[arg(long, value_name = "MODEL")]
+    pub reference: Option<String>,
+
+    /// Questions, one JSON object a line, as for `tandem eval`
+    #[arg(long, value_name = "FILE")]
+    pub data: std::path::PathBuf,
+
+    /// Only the first so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+
+    /// Tokens the reference writes behind each question; both models judge all of them
+    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    pub tokens: usize,
 
     #[command(flatten)]
     pub edge: EdgeArgs,

@@ -2,15 +2,17 @@
 
 mod bench;
 mod eval;
+mod onnx;
 mod report;
 mod router;
 mod serve;
 
 pub use self::bench::{
-    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchOriginalArgs,
-    BenchServeArgs,
+    BenchAgreeArgs, BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs,
+    BenchOriginalArgs, BenchServeArgs,
 };
 pub use self::eval::{Baseline, EvalArgs};
+pub use self::onnx::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg};
 pub use self::report::ReportArgs;
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
@@ -22,6 +24,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cloud::{Delay, Engine};
 use decode::Threshold;
+use engine::onnx::Provider;
 
 use crate::{
     config::{AdapterArg, count, time},
@@ -55,7 +58,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Serve the large model to edges on other machines
     Cloud(CloudArgs),
-    /// Fetch the default models with this machine's pip
+    /// Fetch the default models, or a library, with this machine's pip
     Pull(PullArgs),
     /// Check models and cloud before it matters, and say what to do
     Doctor(DoctorArgs),
@@ -65,6 +68,8 @@ pub enum Command {
     Eval(EvalArgs),
     /// Results of eval as a page with plots, and as a summary
     Report(ReportArgs),
+    /// ONNX models: give out the hidden state, or write a GGUF model as one
+    Onnx(OnnxArgs),
     /// Measure this machine
     Bench(BenchArgs),
     /// Print a completion script for your shell
@@ -230,13 +235,17 @@ pub struct SamplingArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The small model: a GGUF file, or a name `tandem pull --list` shows
+    /// The small model: a GGUF file, an ONNX file or folder, or a name `tandem pull --list` shows
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub edge_model: Option<String>,
 
     /// A LoRA adapter for the small model, with a scale if not 1
     #[arg(long, value_name = "FILE[:SCALE]", help_heading = "Models")]
     pub edge_adapter: Vec<AdapterArg>,
+
+    /// What computes an ONNX model, in order of preference: cpu, cuda, coreml, …
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Models")]
+    pub onnx_provider: Vec<Provider>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -360,8 +369,21 @@ pub struct CloudArgs {
     pub machine: MachineArgs,
 }
 
+/// What can be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pullable {
+    /// The default models
+    Models,
+    /// The library that runs ONNX models
+    Onnxruntime,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct PullArgs {
+    /// What to fetch; without it, the default models
+    #[arg(value_enum, conflicts_with = "list")]
+    pub what: Option<Pullable>,
+
     /// Show what is here instead
     #[arg(long)]
     pub list: bool,

@@ -113,7 +113,7 @@ fn router(args: &DoctorArgs) -> anyhow::Result<String> {
 
 async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
     if let Err(error) = pair.prepare(Mode::Small).await {
-        let advice = "run `tandem pull`, or name a GGUF file with --edge-model";
+        let advice = "run `tandem pull`, or name a GGUF file or an ONNX model with --edge-model";
         return findings.add("edge model", Level::Fail, format!("{error:#}"), advice);
     }
     if let Some(edge) = pair.edge() {
@@ -130,7 +130,9 @@ async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
         match router(args) {
             Ok(found) => findings.ok("router", found),
             Err(error) => {
-                let advice = "train one for this model (docs/routers.md), or use --router top1";
+                let advice = "a router reads hidden states, and those differ from model to model, \
+                    from precision to precision (GGUF, ONNX int8, fp16, …) and with every adapter: \
+                    train one for this model as it is (docs/routers.md), or use --router top1";
                 findings.add("router", Level::Fail, format!("{error:#}"), advice);
             }
         }

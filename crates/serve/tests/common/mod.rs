@@ -40,8 +40,28 @@ pub async fn start(options: LoadOptions, config: Config) -> Address {
     address.parse().unwrap()
 }
 
+/// The small model, written as ONNX; once a test binary.
+pub fn small_onnx() -> LoadOptions {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("small-onnx");
+        let model = model_file(catalog::Default::Edge);
+        let weights = onnx::Weights::Int8;
+        onnx::export(&onnx::Export { model, adapters: vec![], weights, force: false }, &folder)
+            .unwrap();
+        folder
+    });
+    let own = std::env::var_os("ORT_DYLIB_PATH").map(PathBuf::from);
+    let (catalog, home) = (Catalog::built_in().unwrap(), Home::find(Environment::read()).unwrap());
+    let library = own.unwrap_or_else(|| home.library(catalog.library("onnxruntime").unwrap()));
+    let onnx = engine::onnx::Options { library: Some(library), providers: vec![] };
+    LoadOptions { onnx, ..LoadOptions::new(folder, 1024, 2) }
+}
+
+/// The edge: ONNX in the test binary of that name, which runs the same tests.
 pub async fn edge() -> Model {
-    Model::load(&compute(), LoadOptions { sequences: 2, cells: 4096, ..small() }).await.unwrap()
+    let small = if env!("CARGO_CRATE_NAME") == "loop_onnx" { small_onnx() } else { small() };
+    Model::load(&compute(), LoadOptions { sequences: 2, cells: 4096, ..small }).await.unwrap()
 }
 
 pub fn messages(question: &str) -> Vec<Message> {

@@ -48,6 +48,9 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     let mut sequence = model.open().await?;
     let messages = [Message::system("You are a helpful assistant."), Message::user(QUESTION)];
     let prompt = model.vocabulary().prompt(&messages)?;
+    // The question stays last: behind it the model tells its story to the end of the run.
+    let before = args.behind.saturating_sub(prompt.len());
+    let prompt: Vec<_> = prompt.iter().cycle().take(before).chain(&prompt).copied().collect();
     ensure!(
         prompt.len() + args.tokens < options.context,
         "{} tokens do not fit a context of {}",

@@ -1,5 +1,6 @@
 //! `tandem bench`: what this machine can do.
 
+mod agree;
 mod ask;
 mod edge;
 mod joint;
@@ -13,6 +14,7 @@ use crate::args::{BenchArgs, BenchCommand};
 pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         BenchCommand::Edge(args) => edge::edge(args).await?,
+        BenchCommand::Agree(args) => agree::agree(args).await?,
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
         BenchCommand::Original(args) => original::original(*args).await?,

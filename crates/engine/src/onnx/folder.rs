@@ -1,0 +1,171 @@
+//! The files of an ONNX model: its graph, and beside it tokenizer, template and settings.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use ::onnx::{File, Hidden, external, precision::Precision};
+use serde_json::Value as Json;
+
+use crate::{
+    error::EngineError,
+    model::{LoadOptions, digest},
+};
+
+/// Names a model's file has when a folder holds several.
+const USUAL: [&str; 5] = [
+    "model.onnx",
+    "decoder_model_merged.onnx",
+    "decoder_with_past_model.onnx",
+    "decoder_model.onnx",
+    "model_quantized.onnx",
+];
+
+/// Where an ONNX model is.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    model: PathBuf,
+}
+
+/// What the files beside a model say of its caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heads {
+    pub count: Option<usize>,
+    pub length: Option<usize>,
+}
+
+impl Folder {
+    /// The ONNX model at a path: a file, or the one in a folder. `None` if it is something else.
+    pub fn find(path: &Path) -> Result<Option<Self>, EngineError> {
+        if path.extension().is_some_and(|e| e == "onnx") && !path.is_dir() {
+            return Ok(Some(Self { model: path.into() }));
+        }
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        let genai = json(&path.join("genai_config.json"));
+        if let Some(name) = genai.and_then(|c| text(&c, "/model/decoder/filename")) {
+            return Ok(Some(Self { model: path.join(name) }));
+        }
+        let mut models = graphs(path);
+        if models.is_empty() {
+            // As Hugging Face lays it out: tokenizer above, graphs below.
+            models = graphs(&path.join("onnx"));
+        }
+        let called =
+            |name: &&str| models.iter().find(|m| m.file_name().is_some_and(|f| f == *name));
+        let usual = USUAL.iter().find_map(called);
+        match (usual, &models[..]) {
+            (Some(model), _) | (None, [model]) => Ok(Some(Self { model: model.clone() })),
+            (None, []) => Ok(None),
+            (None, several) => {
+                let names: Vec<_> = several.iter().map(|m| m.display().to_string()).collect();
+                let reason = format!("it holds several models, name one: {}", names.join(", "));
+                Err(EngineError::Beside { path: path.into(), reason })
+            }
+        }
+    }
+
+    /// The model's own file.
+    pub fn model(&self) -> &Path {
+        &self.model
+    }
+
+    /// A file beside the model, or one folder above.
+    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+        let folder = external::folder(&self.model);
+        let above = folder.canonicalize().ok().and_then(|f| f.parent().map(Path::to_owned));
+        let here = folder.join(name);
+        let places = [Some(here), above.map(|above| above.join(name))];
+        places.into_iter().flatten().find(|path| path.is_file())
+    }
+
+    /// A JSON file beside the model.
+    pub(crate) fn json(&self, name: &str) -> Result<Option<Json>, EngineError> {
+        let Some(path) = self.beside(name) else { return Ok(None) };
+        let refuse = |reason: String| EngineError::Beside { path: path.clone(), reason };
+        let text = fs::read_to_string(&path).map_err(|e| refuse(e.to_string()))?;
+        serde_json::from_str(&text).map(Some).map_err(|e| refuse(format!("not JSON: {e}")))
+    }
+
+    /// A number one of the files beside the model gives.
+    fn number(&self, file: &str, pointer: &str) -> Option<usize> {
+        let json = self.json(file).ok().flatten()?;
+        json.pointer(pointer)?.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0)
+    }
+
+    /// The context the model was trained with, if anything says.
+    pub(crate) fn trained_context(&self) -> Option<usize> {
+        self.number("genai_config.json", "/model/context_length")
+            .or_else(|| self.number("config.json", "/max_position_embeddings"))
+    }
+
+    /// How many key heads there are and how long one is, for graphs that do not say themselves.
+    pub(crate) fn heads(&self) -> Heads {
+        let genai = |key: &str| self.number("genai_config.json", &format!("/model/decoder/{key}"));
+        let config = |key: &str| self.number("config.json", &format!("/{key}"));
+        let divided = || Some(config("hidden_size")? / config("num_attention_heads")?);
+        Heads {
+            count: genai("num_key_value_heads")
+                .or_else(|| config("num_key_value_heads"))
+                .or_else(|| config("num_attention_heads")),
+            length: genai("head_size").or_else(|| config("head_dim")).or_else(divided),
+        }
+    }
+
+    /// Names the model by the contents of its files, and says how its weights are stored: what was
+    /// learned from one precision's states holds for no other.
+    pub(crate) fn fingerprint(&self) -> Result<String, EngineError> {
+        let file = File::read(&self.model)?;
+        let graph = file.graph()?;
+        let mut name = digest(&self.model)?;
+        for path in external::check(&file, &graph)? {
+            name += &format!("+{}", digest(&path)?);
+        }
+        Ok(format!("onnx-{}:{name}", Precision::of(&graph)))
+    }
+
+    /// What people call it: the folder's name where the file's says nothing, and the precision.
+    pub(crate) fn name(&self) -> String {
+        let stem = |path: &Path| path.file_stem().map(|s| s.to_string_lossy().into_owned());
+        let file = stem(&self.model).unwrap_or_default();
+        let usual =
+            USUAL.iter().any(|name| Path::new(name).file_stem().is_some_and(|s| s == &*file));
+        let folder = external::folder(&self.model).canonicalize().ok();
+        let folder = folder.as_deref().filter(|_| usual).and_then(Path::file_name);
+        let name = folder.map_or(file, |folder| folder.to_string_lossy().into_owned());
+        match File::read(&self.model).and_then(|file| Ok(Precision::of(&file.graph()?))) {
+            Ok(precision) => format!("{name} (onnx {precision})"),
+            Err(_) => name,
+        }
+    }
+
+    /// Says whether the files look like a model, without loading them.
+    pub(crate) fn check(&self, options: &LoadOptions) -> Result<(), EngineError> {
+        if !options.adapters.is_empty() {
+            return Err(EngineError::NoAdapters { path: self.model.clone() });
+        }
+        let file = File::read(&self.model)?;
+        let graph = file.graph()?;
+        Hidden::find(&file, &graph)?;
+        external::check(&file, &graph)?;
+        Ok(())
+    }
+}
+
+fn graphs(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut graphs: Vec<_> = paths.filter(|p| p.extension().is_some_and(|e| e == "onnx")).collect();
+    graphs.sort();
+    graphs
+}
+
+fn json(path: &Path) -> Option<Json> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+fn text(json: &Json, pointer: &str) -> Option<String> {
+    json.pointer(pointer)?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,180 @@
+//! The library of ONNX Runtime: found at run time, loaded once.
+
+use std::{fmt, path::Path, str::FromStr, sync::Mutex};
+
+use ort::{
+    environment::Environment,
+    ep::{self, ExecutionProvider, ExecutionProviderDispatch},
+    logging::LogLevel,
+    session::Session,
+};
+
+use ::onnx::external;
+
+use crate::{error::EngineError, model::LoadOptions};
+
+/// What computes: `--onnx-provider`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// This machine's processor, always there.
+    Cpu,
+    /// NVIDIA's cards.
+    Cuda,
+    /// NVIDIA's cards, with graphs compiled for them.
+    TensorRt,
+    /// Apple's.
+    CoreMl,
+    /// Windows' cards.
+    DirectMl,
+    /// AMD's cards.
+    MiGraphX,
+    /// Intel's.
+    OpenVino,
+    /// Small ARM processors.
+    Xnnpack,
+    /// Qualcomm's.
+    Qnn,
+    /// Any card with WebGPU.
+    WebGpu,
+}
+
+/// A name that is no provider's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no provider is called {0}: known are cpu, cuda, tensorrt, coreml, directml, migraphx, openvino, \
+     xnnpack, qnn and webgpu"
+)]
+pub struct UnknownProvider(String);
+
+impl FromStr for Provider {
+    type Err = UnknownProvider;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProvider> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "cpu" => Self::Cpu,
+            "cuda" => Self::Cuda,
+            "tensorrt" => Self::TensorRt,
+            "coreml" => Self::CoreMl,
+            "directml" => Self::DirectMl,
+            "migraphx" => Self::MiGraphX,
+            "openvino" => Self::OpenVino,
+            "xnnpack" => Self::Xnnpack,
+            "qnn" => Self::Qnn,
+            "webgpu" => Self::WebGpu,
+            _ => return Err(UnknownProvider(text.into())),
+        })
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::TensorRt => "tensorrt",
+            Self::CoreMl => "coreml",
+            Self::DirectMl => "directml",
+            Self::MiGraphX => "migraphx",
+            Self::OpenVino => "openvino",
+            Self::Xnnpack => "xnnpack",
+            Self::Qnn => "qnn",
+            Self::WebGpu => "webgpu",
+        })
+    }
+}
+
+impl Provider {
+    /// Whether the loaded library has it.
+    fn is_available(self) -> bool {
+        let available = match self {
+            Self::Cpu => return true,
+            Self::Cuda => ep::CUDA::is_available(),
+            Self::TensorRt => ep::TensorRT::is_available(),
+            Self::CoreMl => ep::CoreML::is_available(),
+            Self::DirectMl => ep::DirectML::is_available(),
+            Self::MiGraphX => ep::MIGraphX::is_available(),
+            Self::OpenVino => ep::OpenVINO::is_available(),
+            Self::Xnnpack => ep::XNNPACK::is_available(),
+            Self::Qnn => ep::QNN::is_available(),
+            Self::WebGpu => ep::WebGPU::is_available(),
+        };
+        available.unwrap_or(false)
+    }
+
+    fn dispatch(self) -> ExecutionProviderDispatch {
+        let dispatch = match self {
+            Self::Cpu => ep::CPU::default().build(),
+            Self::Cuda => ep::CUDA::default().build(),
+            Self::TensorRt => ep::TensorRT::default().build(),
+            Self::CoreMl => ep::CoreML::default().build(),
+            Self::DirectMl => ep::DirectML::default().build(),
+            Self::MiGraphX => ep::MIGraphX::default().build(),
+            Self::OpenVino => ep::OpenVINO::default().build(),
+            Self::Xnnpack => ep::XNNPACK::default().build(),
+            Self::Qnn => ep::QNN::default().build(),
+            Self::WebGpu => ep::WebGPU::default().build(),
+        };
+        dispatch.error_on_failure()
+    }
+}
+
+/// Loads the library, the first time, and starts it. Later calls get the one that is loaded.
+fn environment(library: &Path) -> Result<Environment, String> {
+    static STARTED: Mutex<Option<Environment>> = Mutex::new(None);
+    let mut started = STARTED.lock().map_err(|_| "it failed to start before".to_owned())?;
+    if let Some(environment) = &*started {
+        return Ok(environment.clone());
+    }
+    if !library.is_file() {
+        return Err(format!("there is no {}", library.display()));
+    }
+    let library = library.canonicalize().map_err(|e| e.to_string())?;
+    let builder = ort::init_from(&library).map_err(|e| e.to_string())?;
+    let environment =
+        builder.with_name("tandem").with_telemetry(false).build().map_err(|e| e.to_string())?;
+    environment.set_log_level(LogLevel::Error);
+    *started = Some(environment.clone());
+    Ok(environment)
+}
+
+/// Loads a graph: from its file, or as it was changed in memory.
+pub(crate) fn session(
+    path: &Path,
+    changed: Option<Vec<u8>>,
+    options: &LoadOptions,
+) -> Result<Session, EngineError> {
+    let library = options.onnx.library.as_deref();
+    let environment = library.ok_or_else(|| "none was found".to_owned()).and_then(environment);
+    let environment =
+        environment.map_err(|reason| EngineError::Runtime { model: path.into(), reason })?;
+    let missing = options.onnx.providers.iter().find(|provider| !provider.is_available());
+    if let Some(provider) = missing {
+        return Err(EngineError::Provider { provider: provider.to_string() });
+    }
+    let providers: Vec<_> = options.onnx.providers.iter().map(|p| p.dispatch()).collect();
+    let folder = external::folder(path).canonicalize();
+    let folder = folder.unwrap_or_else(|_| external::folder(path).into());
+    let build = || -> Result<Session, ort::Error> {
+        let mut builder = Session::builder(&environment)?
+            .with_intra_threads(options.threads)?
+            .with_inter_threads(1)?
+            // Threads that wait for the next token would slow the other model on the same cores.
+            .with_config_entry("session.force_spinning_stop", "1")?
+            .with_execution_providers(providers)?;
+        match changed {
+            None => builder.commit_from_file(path),
+            Some(bytes) => {
+                let folder = folder.to_string_lossy();
+                let key = "session.model_external_initializers_file_folder_path";
+                builder.with_config_entry(key, folder)?.commit_from_memory(&bytes)
+            }
+        }
+    };
+    build().map_err(|e| EngineError::Unloadable { path: path.into(), reason: first_line(&e) })
+}
+
+/// What the runtime says, without the lines that follow.
+pub(crate) fn first_line(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,248 @@
+//! `tokenizer.json`, and what the files beside it say of special tokens and templates.
+
+use std::{collections::HashMap, fs};
+
+use decode::Token;
+use serde_json::Value as Json;
+use tokenizers::Tokenizer as Inner;
+
+use crate::{error::EngineError, vocabulary::Tokenizer};
+
+use super::Folder;
+
+/// Attributes, as llama.cpp numbers them: a vocabulary has one fingerprint, whoever reads it.
+const UNUSED: u32 = 2;
+const NORMAL: u32 = 4;
+const CONTROL: u32 = 8;
+const USER_DEFINED: u32 = 16;
+
+/// A tokenizer that was made for Hugging Face's library.
+pub(crate) struct JsonTokenizer {
+    /// Takes special tokens in a text for words.
+    plain: Inner,
+    /// Takes them for what they are.
+    special: Inner,
+    tokens: Vec<Option<Spelled>>,
+    bos: Option<Token>,
+    add_bos: bool,
+    eos: Option<Token>,
+    ends: Vec<Token>,
+    template: Option<String>,
+}
+
+/// A token's spelling and bytes.
+struct Spelled {
+    text: String,
+    bytes: Vec<u8>,
+    attributes: u32,
+}
+
+impl JsonTokenizer {
+    pub fn read(folder: &Folder, logits: usize) -> Result<Self, EngineError> {
+        let Some(path) = folder.beside("tokenizer.json") else {
+            let reason = "there is no tokenizer.json beside it".into();
+            return Err(EngineError::Beside { path: folder.model().into(), reason });
+        };
+        let special = Inner::from_file(&path)
+            .map_err(|e| EngineError::Beside { path: path.clone(), reason: e.to_string() })?;
+        let mut plain = special.clone();
+        plain.set_encode_special_tokens(true);
+        let json = folder.json("tokenizer.json")?.unwrap_or_default();
+        let config = folder.json("tokenizer_config.json")?.unwrap_or_default();
+        let tokens = spelled(&special, &json, logits);
+        let named = |key: &str| special.token_to_id(&content(config.get(key)?)?).map(Token);
+        let (bos, eos) = (named("bos_token"), named("eos_token"));
+        let add_bos = config.get("add_bos_token").and_then(Json::as_bool).unwrap_or(false);
+        let mut ends = vec![];
+        for (file, pointer) in [
+            ("generation_config.json", "/eos_token_id"),
+            ("genai_config.json", "/model/eos_token_id"),
+        ] {
+            let json = folder.json(file)?.unwrap_or_default();
+            ends.extend(ids(json.pointer(pointer)));
+            if !ends.is_empty() {
+                break;
+            }
+        }
+        ends.extend(eos.filter(|eos| !ends.contains(eos)));
+        let template = template(folder, &config)?;
+        Ok(Self { plain, special, tokens, bos, add_bos, eos, ends, template })
+    }
+
+    fn token(&self, token: Token) -> Option<&Spelled> {
+        self.tokens.get(token.index())?.as_ref()
+    }
+}
+
+/// A number or several.
+fn ids(json: Option<&Json>) -> Vec<Token> {
+    let id = |json: &Json| json.as_u64().and_then(|id| u32::try_from(id).ok()).map(Token);
+    match json {
+        Some(Json::Array(several)) => several.iter().filter_map(id).collect(),
+        Some(one) => id(one).into_iter().collect(),
+        None => vec![],
+    }
+}
+
+/// A token's text: written plainly, or with its properties.
+fn content(json: &Json) -> Option<String> {
+    let text = json.as_str().or_else(|| json.get("content")?.as_str());
+    text.map(str::to_owned)
+}
+
+/// The chat template: a file of its own, one in the configuration, or the first of several there.
+fn template(folder: &Folder, config: &Json) -> Result<Option<String>, EngineError> {
+    if let Some(path) = folder.beside("chat_template.jinja") {
+        let text = fs::read_to_string(&path);
+        let refuse = |e: std::io::Error| EngineError::Beside { path, reason: e.to_string() };
+        return text.map(Some).map_err(refuse);
+    }
+    let text = |json: &Json| json.as_str().map(str::to_owned);
+    Ok(match config.get("chat_template") {
+        Some(Json::Array(several)) => {
+            let default = several.iter().find(|t| t.get("name").is_some_and(|n| n == "default"));
+            default.or(several.first()).and_then(|t| t.get("template")).and_then(text)
+        }
+        Some(one) => text(one),
+        None => None,
+    })
+}
+
+/// Every token's spelling, as many as there are logits.
+fn spelled(inner: &Inner, json: &Json, logits: usize) -> Vec<Option<Spelled>> {
+    let byte_level = has_kind(json.get("decoder"), "ByteLevel");
+    let letters = byte_letters();
+    let added: HashMap<u32, bool> = inner
+        .get_added_tokens_decoder()
+        .into_iter()
+        .map(|(id, token)| (id, token.special))
+        .collect();
+    let vocabulary = inner.get_vocab(true);
+    let most = vocabulary.values().max().map_or(0, |&id| id as usize + 1).max(logits);
+    let mut tokens: Vec<Option<Spelled>> = (0..most).map(|_| None).collect();
+    for (text, id) in vocabulary {
+        let (bytes, attributes) = match added.get(&id) {
+            Some(special) => {
+                let attributes = if *special { CONTROL } else { USER_DEFINED };
+                (text.as_bytes().to_vec(), attributes)
+            }
+            None if byte_level => (from_letters(&text, &letters), NORMAL),
+            None => (from_pieces(&text), NORMAL),
+        };
+        if let Some(slot) = tokens.get_mut(id as usize) {
+            *slot = Some(Spelled { text, bytes, attributes });
+        }
+    }
+    tokens
+}
+
+/// Whether a decoder is of this kind, or a sequence with one.
+fn has_kind(json: Option<&Json>, kind: &str) -> bool {
+    let Some(json) = json else { return false };
+    let inner = json.get("decoders").and_then(Json::as_array);
+    json.get("type").is_some_and(|t| t == kind)
+        || inner.is_some_and(|inner| inner.iter().any(|d| has_kind(Some(d), kind)))
+}
+
+/// The letters byte-level tokenizers write bytes with: printable ones stand for themselves, the
+/// others for letters from 256 on.
+fn byte_letters() -> HashMap<char, u8> {
+    let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let mut next = 256;
+    (0..=255u8)
+        .filter_map(|byte| {
+            let letter = if printable(byte) {
+                u32::from(byte)
+            } else {
+                next += 1;
+                next - 1
+            };
+            Some((char::from_u32(letter)?, byte))
+        })
+        .collect()
+}
+
+fn from_letters(text: &str, letters: &HashMap<char, u8>) -> Vec<u8> {
+    let mut bytes = vec![];
+    for letter in text.chars() {
+        match letters.get(&letter) {
+            Some(byte) => bytes.push(*byte),
+            None => bytes.extend(letter.to_string().as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// Pieces have ▁ for a space and `<0x0A>` for a byte that is no letter.
+fn from_pieces(text: &str) -> Vec<u8> {
+    let byte = text.strip_prefix("<0x").and_then(|t| t.strip_suffix('>'));
+    match byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+        Some(byte) => vec![byte],
+        None => text.replace('▁', " ").into_bytes(),
+    }
+}
+
+impl Tokenizer for JsonTokenizer {
+    fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
+        let inner = if special { &self.special } else { &self.plain };
+        // Only tokenizers with an unknown token they do not have can fail.
+        let encoding = inner.encode_fast(text, false);
+        encoding.map(|e| e.get_ids().iter().copied().map(Token).collect()).unwrap_or_default()
+    }
+
+    fn piece(&self, token: Token, special: bool) -> Vec<u8> {
+        let shown = |t: &&Spelled| special || t.attributes != CONTROL;
+        self.token(token).filter(shown).map(|t| t.bytes.clone()).unwrap_or_default()
+    }
+
+    fn is_end(&self, token: Token) -> bool {
+        self.ends.contains(&token)
+    }
+
+    fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
+        match self.token(token) {
+            Some(t) => (t.text.as_bytes().to_vec(), t.attributes),
+            // There are more logits than tokens: GGUF files name those so.
+            None => (format!("[PAD{}]", token.0).into_bytes(), UNUSED),
+        }
+    }
+
+    fn beginning(&self) -> (Option<Token>, bool) {
+        (self.bos, self.add_bos)
+    }
+
+    fn end(&self) -> Option<Token> {
+        self.eos
+    }
+
+    fn chat_template(&self) -> Option<String> {
+        self.template.clone()
+    }
+
+    fn vocabulary_len(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_behind_letters_and_pieces() {
+        let letters = byte_letters();
+        assert_eq!(letters.len(), 256);
+        assert_eq!(from_letters("Ġtheċ", &letters), b" the\x0b");
+        assert_eq!(from_letters("Ã©", &letters), "é".as_bytes());
+        assert_eq!(from_pieces("▁the"), b" the");
+        assert_eq!(from_pieces("<0x0A>"), b"\n");
+        assert_eq!(from_pieces("<0xyz>"), b"<0xyz>");
+    }
+
+    #[test]
+    fn ends_are_one_or_several() {
+        assert_eq!(ids(Some(&serde_json::json!(2))), [Token(2)]);
+        assert_eq!(ids(Some(&serde_json::json!([2, 7]))), [Token(2), Token(7)]);
+        assert!(ids(None).is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! What is said of a library that is missing, is none, or is too old. On its own: a process has one.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use engine::{Compute, LoadOptions, Model, onnx::Options};
+
+async fn refusal(library: Option<PathBuf>) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx_models/in_place");
+    let onnx = Options { library, providers: vec![] };
+    let options = LoadOptions { onnx, ..LoadOptions::new(path, 64, 1) };
+    let loaded = Model::load(&Compute::start().unwrap(), options).await;
+    let error = loaded.err().unwrap().to_string();
+    assert!(error.contains("tandem pull onnxruntime"), "{error}");
+    assert!(error.contains("ORT_DYLIB_PATH"), "{error}");
+    error
+}
+
+/// A library that says it is this version of ONNX Runtime.
+fn pretender(folder: &Path, version: &str) -> PathBuf {
+    let (source, library) = (folder.join("old.c"), folder.join("libonnxruntime.so"));
+    let code = format!(
+        "static const void *api(unsigned v) {{ return 0; }}\n\
+         static const char *version(void) {{ return \"{version}\"; }}\n\
+         static const struct {{ const void *(*a)(unsigned); const char *(*v)(void); }} base = {{ api, version }};\n\
+         const void *OrtGetApiBase(void) {{ return &base; }}\n"
+    );
+    fs::write(&source, code).unwrap();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.unwrap().success());
+    library
+}
+
+#[tokio::test]
+async fn a_library_that_cannot_be_used_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(refusal(None).await.contains("none was found"));
+    let missing = refusal(Some(folder.path().join("gone.so"))).await;
+    assert!(missing.contains("gone.so"), "{missing}");
+    let text = folder.path().join("text.so");
+    fs::write(&text, "no library").unwrap();
+    assert!(refusal(Some(text)).await.contains("text.so"));
+    let old = refusal(Some(pretender(folder.path(), "1.16.3"))).await;
+    assert!(old.contains("1.16.3") && old.contains("1.22"), "{old}");
+}

@@ -1,0 +1,205 @@
+//! Making the hidden state an output, with everything else as it was.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::{OnnxError, WireError},
+    external,
+    graph::{ElementType, File, Graph, Refused},
+    hidden::Hidden,
+    wire::{Message, fields, prefix},
+};
+
+/// A file with its hidden state given out: the old bytes, with a few new ones between.
+#[derive(Debug)]
+pub struct Exposure<'a> {
+    pieces: Pieces<'a>,
+    /// The output that holds the hidden state.
+    pub output: String,
+}
+
+/// Bytes that are kept and bytes that are new, in order.
+#[derive(Debug, Default)]
+struct Pieces<'a> {
+    pieces: Vec<Piece<'a>>,
+    length: usize,
+}
+
+#[derive(Debug)]
+enum Piece<'a> {
+    Kept(&'a [u8]),
+    New(Vec<u8>),
+}
+
+impl<'a> Pieces<'a> {
+    fn keep(&mut self, bytes: &'a [u8]) {
+        self.length += bytes.len();
+        self.pieces.push(Piece::Kept(bytes));
+    }
+
+    fn add(&mut self, bytes: Vec<u8>) {
+        self.length += bytes.len();
+        self.pieces.push(Piece::New(bytes));
+    }
+
+    /// Appends a message made of pieces as a field.
+    fn nest(&mut self, number: u32, inner: Self) {
+        self.add(prefix(number, inner.length));
+        self.length += inner.length;
+        self.pieces.extend(inner.pieces);
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        self.pieces.iter().try_for_each(|piece| match piece {
+            Piece::Kept(bytes) => out.write_all(bytes),
+            Piece::New(bytes) => out.write_all(bytes),
+        })
+    }
+}
+
+impl<'a> Exposure<'a> {
+    /// Plans the change.
+    pub fn new(file: &'a File, graph: &Graph<'a>, hidden: &Hidden) -> Result<Self, OnnxError> {
+        let pieces = model(file.bytes(), graph, hidden);
+        let pieces = pieces.map_err(|e| file.refuse(Refused::Wire(e)))?;
+        Ok(Self { pieces, output: hidden.tensor.clone() })
+    }
+
+    /// The changed file, whole.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.pieces.length);
+        for piece in &self.pieces.pieces {
+            match piece {
+                Piece::Kept(kept) => bytes.extend_from_slice(kept),
+                Piece::New(new) => bytes.extend_from_slice(new),
+            }
+        }
+        bytes
+    }
+}
+
+fn model<'a>(bytes: &'a [u8], graph: &Graph<'a>, hidden: &Hidden) -> Result<Pieces<'a>, WireError> {
+    let mut pieces = Pieces::default();
+    for field in fields(bytes) {
+        let field = field?;
+        if field.number == 7 {
+            pieces.nest(7, changed_graph(graph.bytes, hidden, &hidden.tensor)?);
+        } else {
+            pieces.keep(field.whole);
+        }
+    }
+    Ok(pieces)
+}
+
+/// A graph with one more output; where the logits come out of an `If`, so does the hidden state.
+fn changed_graph<'a>(
+    bytes: &'a [u8],
+    hidden: &Hidden,
+    output: &str,
+) -> Result<Pieces<'a>, WireError> {
+    let mut pieces = Pieces::default();
+    for field in fields(bytes) {
+        let field = field?;
+        let gives_logits = !hidden.branches.is_empty()
+            && field.number == 1
+            && fields(field.bytes()?)
+                .flatten()
+                .any(|part| part.number == 2 && part.text() == Ok(&hidden.logits));
+        if gives_logits {
+            pieces.nest(1, changed_if(field.bytes()?, hidden, output)?);
+        } else {
+            pieces.keep(field.whole);
+        }
+    }
+    let info = value_info(output, hidden.element);
+    pieces.add(Message::new().message(12, &info).into_bytes());
+    Ok(pieces)
+}
+
+fn changed_if<'a>(node: &'a [u8], hidden: &Hidden, output: &str) -> Result<Pieces<'a>, WireError> {
+    let mut pieces = Pieces::default();
+    for field in fields(node) {
+        let field = field?;
+        let branch = match field.number {
+            5 => {
+                let name = fields(field.bytes()?).flatten().find(|part| part.number == 1);
+                let name = name.map(|part| part.text()).transpose()?;
+                hidden.branches.iter().find(|branch| Some(branch.attribute) == name)
+            }
+            _ => None,
+        };
+        let Some(branch) = branch else {
+            pieces.keep(field.whole);
+            continue;
+        };
+        let mut attribute = Pieces::default();
+        for part in fields(field.bytes()?) {
+            let part = part?;
+            if part.number == 6 {
+                let inner = &branch.hidden;
+                attribute.nest(6, changed_graph(part.bytes()?, inner, &inner.tensor)?);
+            } else {
+                attribute.keep(part.whole);
+            }
+        }
+        pieces.nest(5, attribute);
+    }
+    pieces.add(Message::new().text(2, output).into_bytes());
+    Ok(pieces)
+}
+
+/// Describes an output as far as it is known; a runtime infers the rest.
+fn value_info(name: &str, element: Option<ElementType>) -> Message {
+    let info = Message::new().text(1, name);
+    match element {
+        // No shape: where the positions were flattened into one dimension is not for us to say.
+        Some(element) => {
+            let tensor = Message::new().int(1, element.number());
+            info.message(2, &Message::new().message(1, &tensor))
+        }
+        None => info,
+    }
+}
+
+/// Writes `input` to `output` with its hidden state given out, and returns that output's name.
+/// External data stays where it is when both are in one folder, and is linked beside the new file
+/// otherwise.
+pub fn expose(input: &Path, output: &Path, tensor: Option<&str>) -> Result<String, OnnxError> {
+    let file = File::read(input)?;
+    let graph = file.graph()?;
+    let hidden = match tensor {
+        Some(tensor) => Hidden::named(&file, &graph, tensor)?,
+        None => Hidden::find(&file, &graph)?,
+    };
+    if let Some(output) = hidden.output(&graph) {
+        return Err(OnnxError::Exposed { path: input.into(), output: output.into() });
+    }
+    let exposure = Exposure::new(&file, &graph, &hidden)?;
+    external::check(&file, &graph)?;
+    write(output, &exposure.pieces)?;
+    external::bring(&file, &graph, output)?;
+    Ok(exposure.output)
+}
+
+/// Writes a file under another name first: one that is half-written never has the final name.
+fn write(path: &Path, pieces: &Pieces<'_>) -> Result<(), OnnxError> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let failed = |source| OnnxError::Io { path: path.into(), source };
+    let written = (|| {
+        let mut out = io::BufWriter::new(fs::File::create(&partial)?);
+        pieces.write(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&partial, path)
+    })();
+    written.map_err(|e| {
+        // The failure itself is what matters; what was left behind may not even exist.
+        drop(fs::remove_file(&partial));
+        failed(e)
+    })
+}

@@ -1,0 +1,69 @@
+//! How a model's weights are stored. What a router learned from one precision holds for no other.
+
+use std::fmt;
+
+use crate::graph::{ElementType, Graph};
+
+/// The kind of number most of a model's weights are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats.
+    Fp32,
+    /// 16-bit floats.
+    Fp16,
+    /// 16-bit floats with the range of 32.
+    Bf16,
+    /// Bytes.
+    Int8,
+    /// Half bytes.
+    Int4,
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        })
+    }
+}
+
+impl Precision {
+    /// The precision most multiplications use.
+    pub fn of(graph: &Graph<'_>) -> Self {
+        let bits = |node: &crate::graph::Node<'_>| match node.op {
+            "MatMulNBits" | "MatMulBnb4" => match node.int("bits") {
+                Some(8) => Some(Self::Int8),
+                _ => Some(Self::Int4),
+            },
+            "MatMulInteger"
+            | "DynamicQuantizeMatMul"
+            | "QLinearMatMul"
+            | "QGemm"
+            | "MatMulIntegerToFloat" => Some(Self::Int8),
+            _ => None,
+        };
+        let quantised: Vec<_> = graph.nodes.iter().filter_map(bits).collect();
+        if !quantised.is_empty() {
+            let four = quantised.iter().filter(|p| **p == Self::Int4).count();
+            return if 2 * four > quantised.len() { Self::Int4 } else { Self::Int8 };
+        }
+        // Weights count by their size: a table of positions is no weight.
+        let numbers = |wanted: &[ElementType]| -> i64 {
+            let of_kind = graph.initializers.values().filter(|t| wanted.contains(&t.element));
+            let size = |dims: &[i64]| dims.iter().fold(1i64, |n, &d| n.saturating_mul(d.max(0)));
+            of_kind.fold(0, |sum: i64, t| sum.saturating_add(size(&t.dims)))
+        };
+        let kinds = [
+            (Self::Fp32, numbers(&[ElementType::Float])),
+            (Self::Fp16, numbers(&[ElementType::Float16])),
+            (Self::Bf16, numbers(&[ElementType::Bfloat16])),
+            (Self::Int8, numbers(&[ElementType::Int8, ElementType::Uint8])),
+            (Self::Int4, numbers(&[ElementType::Other(21), ElementType::Other(22)])),
+        ];
+        kinds.into_iter().max_by_key(|(_, count)| *count).map_or(Self::Fp32, |(kind, _)| kind)
+    }
+}
