@@ -139,6 +139,45 @@ fn a_label_counts_before_a_text() {
 }
 
 #[test]
+fn the_choice_before_the_words() {
+    check(
+        says,
+        &[
+            ("Coal is in rock, so (b) is the correct answer.", "B"),
+            ("So B is the answer.", "B"),
+            ("I think that a mountain is the best choice.", "B"),
+            ("Valleys are low. Therefore, mountain (b) is the right answer because of rock.", "B"),
+            ("(b) mountain is the correct option", "B"),
+            ("A mountain range is the correct answer.", "E"),
+            ("B is the correct answer. (a) is not the correct answer.", "B"),
+            ("Neither (a) nor (b) is the correct answer.", ""),
+            ("(a) or (b) is the correct answer.", ""),
+            ("This is the correct answer.", ""),
+            ("Rock is the answer.", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_last_sentence_that_ends_in_a_choice() {
+    check(
+        says,
+        &[
+            ("The most likely place would be a mountain (b).", "B"),
+            ("Coal is in rock. People dig in the bus stop (c)", "C"),
+            ("It must be a mountain range (e).", "E"),
+            ("It would be a valley (b).", ""),
+            ("It would be deep (b).", ""),
+            ("It is not the valley (a).", ""),
+            ("It isn't the valley (a).", ""),
+            ("It could be the valley (a) or the mountain (b).", ""),
+            ("It could be the valley (a). There is more to say.", ""),
+            ("It could be the valley (a), and", ""),
+        ],
+    );
+}
+
+#[test]
 fn of_two_conclusions_the_last() {
     check(
         says,

@@ -49,7 +49,12 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    // What fails belongs into the tables, not into a file beside them.
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_label_is_one_of_the_labels(text in text(), label in "[a-eA-E1-5é]", choice_text in text()) {

@@ -12,7 +12,8 @@ use super::{
 /// A label counts before a text: in "the answer is mountain (a)" it is a. A text without a label
 /// counts if it is that of exactly one choice. Without any conclusion, an answer that is nothing
 /// but a label or a choice counts, also with an explanation behind or before it on lines of its
-/// own.
+/// own; and a last sentence that ends in a choice with its own label, as worked answers do that do
+/// not say "the answer is".
 pub fn choice(text: &str, labels: &[String], texts: &[String]) -> Option<String> {
     let text = plain(text);
     let texts: Vec<String> = texts.iter().map(|text| plain(text)).collect();
@@ -43,6 +44,10 @@ struct Choices<'a> {
 
 impl<'a> Choices<'a> {
     fn said(&self, cue: Cue<'_>) -> Said<'a> {
+        if cue.kind == Kind::Subject {
+            let said = self.ending(last_sentence(cue.behind));
+            return said.map_or(Said::Nothing, |(label, _)| Said::Label(label));
+        }
         let line = line(cue.behind);
         let mut front = line.trim_start_matches(QUOTES);
         // A choice may begin with "not".
@@ -109,19 +114,61 @@ impl<'a> Choices<'a> {
     fn alone(&self, text: &str) -> Option<&'a str> {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let (first, last) = (lines.first()?, lines.last()?);
-        let mut end = last.trim();
-        while let (_, rest) = sentence(end)
-            && !rest.trim().is_empty()
-        {
-            end = rest.trim();
-        }
+        let end = last_sentence(last);
         let found = self.line(first).or_else(|| self.line(last)).or_else(|| self.line(end));
         if let Some(label) = found {
             let same = |line: &&str| self.line(line).is_none_or(|other| other == label);
             return lines.iter().all(same).then_some(label);
         }
-        let (found, rest) = self.text(text.trim_start_matches(QUOTES))?;
-        found.filter(|_| !rest.contains(char::is_alphanumeric))
+        if let Some((found, rest)) = self.text(text.trim_start_matches(QUOTES))
+            && !rest.contains(char::is_alphanumeric)
+        {
+            return found;
+        }
+        self.ending(end).filter(|(_, own)| *own).map(|(label, _)| label)
+    }
+
+    /// The choice a sentence ends in, and whether with its text and its own label. `None` if the
+    /// sentence denies something or names several.
+    fn ending(&self, sentence: &str) -> Option<(&'a str, bool)> {
+        let denies = |word: &str| {
+            matches!(word, "not" | "unlike" | "neither" | "nor" | "or") || word.ends_with("n't")
+        };
+        let said = sentence.trim_end_matches(['.', '!', ' ', '"', '\'']);
+        if said.to_lowercase().split([' ', ',']).any(denies) {
+            return None;
+        }
+        let starts = || said.char_indices().filter(|(_, c)| *c == '(').map(|(at, _)| at);
+        let labels = starts().filter(|&at| self.in_parentheses(&said[at..]).is_some());
+        let (text, label) = match labels.collect::<Vec<_>>().as_slice() {
+            [] => (said, None),
+            &[at] => {
+                let (label, rest) = self.in_parentheses(&said[at..])?;
+                let behind = self.own(label).and_then(|own| strip_text(rest.trim_start(), own));
+                if behind.is_some_and(str::is_empty) {
+                    // "(b) mountain".
+                    return Some((label, true));
+                }
+                (&said[..at], Some(label).filter(|_| rest.is_empty()))
+            }
+            _ => return None,
+        };
+        let words = text.char_indices().filter(|(at, c)| {
+            !c.is_whitespace() && !text[..*at].ends_with(|c: char| c.is_alphanumeric())
+        });
+        let found = words.into_iter().find_map(|(at, _)| {
+            self.text(&text[at..])
+                .filter(|(_, rest)| rest.trim_matches(['"', '\'', ' ']).is_empty())
+        });
+        match (label, found) {
+            (Some(label), found) => Some((label, found.is_some_and(|(own, _)| own == Some(label)))),
+            (None, Some((found, _))) => found.map(|label| (label, false)),
+            (None, None) => {
+                let word =
+                    text.rsplit(' ').next().filter(|word| word.chars().all(char::is_uppercase));
+                self.known(word?).map(|label| (label, false))
+            }
+        }
     }
 
     /// A line that holds a label, with or without its choice, and no more but a reason.
@@ -130,8 +177,7 @@ impl<'a> Choices<'a> {
         let line = line.strip_prefix("\\boxed{").unwrap_or(line);
         let (label, rest) = self.label(line)?;
         let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let at = self.labels.iter().position(|other| other == label)?;
-        let own = self.texts.get(at).and_then(|text| strip_text(rest, text));
+        let own = self.own(label).and_then(|text| strip_text(rest, text));
         let rest = own.unwrap_or(rest);
         let reason = rest.trim_start_matches([',', ' ']);
         let over = !rest.contains(char::is_alphanumeric) || starts_with_reason(reason);
@@ -174,6 +220,12 @@ impl<'a> Choices<'a> {
         self.labels.iter().map(String::as_str).find(|known| known.eq_ignore_ascii_case(label))
     }
 
+    /// What a label stands for.
+    fn own(&self, label: &str) -> Option<&'a str> {
+        let at = self.labels.iter().position(|other| other == label)?;
+        self.texts.get(at).map(String::as_str)
+    }
+
     /// The longest choice that stands here; `None` for its label if several choices read the same,
     /// capitals and all.
     fn text<'t>(&self, front: &'t str) -> Option<(Option<&'a str>, &'t str)> {
@@ -197,8 +249,7 @@ impl<'a> Choices<'a> {
     /// Whether a second choice is named in the same breath: "(a) or (b)", "B, C".
     fn goes_on(&self, label: &str, rest: &str) -> bool {
         let rest = rest.trim_start_matches([')', ']', '"', '\'', ' ']);
-        let at = self.labels.iter().position(|other| other == label);
-        let own = at.and_then(|at| self.texts.get(at)).and_then(|text| strip_text(rest, text));
+        let own = self.own(label).and_then(|text| strip_text(rest, text));
         let rest = own.unwrap_or(rest).trim_start();
         let next = rest.trim_start_matches([',', '/', '&', ' ']);
         let next = ["or", "and"].iter().find_map(|word| after_word(next, word)).unwrap_or(next);
@@ -225,4 +276,14 @@ impl<'a> Choices<'a> {
         let begun = self.texts.iter().any(|text| text.to_lowercase().starts_with(&start));
         last && (open || begun)
     }
+}
+
+fn last_sentence(line: &str) -> &str {
+    let mut last = line.trim();
+    while let (_, rest) = sentence(last)
+        && !rest.trim().is_empty()
+    {
+        last = rest.trim();
+    }
+    last
 }

@@ -9,6 +9,8 @@ pub enum Kind {
     Best,
     /// `\boxed{…}`.
     Boxed,
+    /// "… is the answer": what is said stands before it.
+    Subject,
 }
 
 /// A conclusion, and what is said in it.
@@ -16,7 +18,8 @@ pub enum Kind {
 pub struct Cue<'a> {
     /// How it is made.
     pub kind: Kind,
-    /// All that stands behind the words; what the box holds, or all behind it if it is not closed.
+    /// All that stands behind the words, or before them on the line for a subject; what the box
+    /// holds, or all behind it if it is not closed.
     pub behind: &'a str,
     /// Whether it is whole: not a box without its last brace.
     pub whole: bool,
@@ -55,6 +58,7 @@ pub fn cues(text: &str) -> Vec<Cue<'_>> {
         cues.push(Cue { kind: Kind::Words, behind: &text[at..], whole: true, at });
     }
     cues.extend(boxes(text));
+    cues.extend(subjects(text, &lower));
     cues.sort_by_key(|cue| std::cmp::Reverse(cue.at));
     cues
 }
@@ -69,6 +73,25 @@ pub fn boxes(text: &str) -> impl Iterator<Item = Cue<'_>> {
         let at = at + word.len() + (rest.len() - inside.len());
         Some(Cue { kind: Kind::Boxed, behind, whole, at })
     })
+}
+
+/// Every "… is the answer", "… is the correct choice".
+fn subjects<'a>(text: &'a str, lower: &str) -> Vec<Cue<'a>> {
+    let found = lower.match_indices(" is the ").filter_map(|(at, words)| {
+        let rest = &lower[at + words.len()..];
+        let of = ["correct ", "right ", "best "].iter().find_map(|word| rest.strip_prefix(word));
+        let rest = match of {
+            Some(rest) => {
+                ["answer", "choice", "option"].iter().find_map(|w| rest.strip_prefix(w))?
+            }
+            None => rest.strip_prefix("answer")?,
+        };
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let whole_word = !rest.starts_with(|c: char| c.is_alphanumeric());
+        let claims = whole_word && !rest.trim_start().starts_with(':') && !rest.starts_with(" key");
+        claims.then(|| Cue { kind: Kind::Subject, behind: &text[start..at], whole: true, at })
+    });
+    found.collect()
 }
 
 /// Where "is" or ":" ends, if it follows; "answer to the question is" too.
@@ -152,6 +175,8 @@ mod tests {
         assert_eq!(behind("The answer to the question is 5"), ["5"]);
         assert_eq!(behind("The correct option is: b"), [": b"]);
         assert_eq!(behind("é – the answer is é"), ["é"]);
+        assert_eq!(behind("x\nSo b is the answer."), ["So b"]);
+        assert_eq!(behind("b is the correct choice, as a is not"), ["b"]);
     }
 
     #[test]
@@ -166,6 +191,8 @@ mod tests {
             "The option is 5",
             "The answer must be 5",
             "unanswer: 5",
+            "5 is the answer key",
+            "5 is the option",
         ] {
             assert_eq!(behind(text), Vec::<&str>::new(), "{text}");
         }
