@@ -87,9 +87,7 @@ impl Judge {
             Some(RouterArg::Kind(kind)) => Ok(Self::Untrained(*kind)),
             Some(RouterArg::File(path)) => Self::read(path, edge),
             None => {
-                let Some(file) = preset::general_router()? else {
-                    return Ok(Self::Untrained(Kind::Top1));
-                };
+                let file = preset::general_router()?;
                 edge.check()?;
                 let metadata = file.metadata();
                 if metadata.model == edge.fingerprint()? {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The router that is used where nothing else is said.
-const GENERAL: Option<&[u8]> = None;
+const GENERAL: &[u8] = include_bytes!("../../../presets/general/router.safetensors");
 
 /// What belongs together for one kind of question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,8 +105,7 @@ impl Preset {
     }
 }
 
-/// The router that is used where nothing else is said, if this program was built with one.
-pub fn general_router() -> anyhow::Result<Option<RouterFile>> {
-    let read = |bytes: &[u8]| RouterFile::from_bytes(bytes).context("the built-in router");
-    GENERAL.map(read).transpose()
+/// The router that is used where nothing else is said and the edge is the one it was made for.
+pub fn general_router() -> anyhow::Result<RouterFile> {
+    RouterFile::from_bytes(GENERAL).context("the built-in router")
 }

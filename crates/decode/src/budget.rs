@@ -12,8 +12,11 @@ const RATE: f32 = 0.005;
 /// settles around its aim, not below it.
 const PRUDENCE: f32 = 0.95;
 
-/// How far a table may be wrong: beyond that it is the texts that are easy or hard.
-const CORRECTION: f32 = 4.0;
+/// How far the aim may rise above its budget, where texts are easy: what need not be spent is not.
+const EASE: f32 = 4.0;
+
+/// How far it may fall, where they are hard. Far: a budget is what may be spent at most.
+const HARDSHIP: f32 = 1000.0;
 
 /// What a score has to reach.
 #[derive(Clone, Debug)]
@@ -109,7 +112,7 @@ impl Budget {
         let limits = if table.is_empty() {
             (1e-7, 1.0)
         } else {
-            (share / CORRECTION, (share * CORRECTION).min(1.0))
+            (share / HARDSHIP, (share * EASE).min(1.0))
         };
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));

@@ -143,7 +143,7 @@ pub struct GenerateArgs {
     pub budget: Option<Share>,
 
     /// Who judges: a router file, or top1, margin, entropy, random, random:SHARE, never or always.
-    /// Without it, the preset's, or top1
+    /// Without it, the preset's, or a general one made for the default edge; with another edge, top1
     #[arg(long, value_name = "NAME|FILE")]
     pub router: Option<RouterArg>,
 
