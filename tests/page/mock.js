@@ -27,7 +27,7 @@ const ABOUT = {
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
   bar: { threshold: 0.2 },
   preset: null,
-  limits: { context: 2048, max_tokens: 4096 },
+  limits: { context: 2048, max_tokens: 256 },
 };
 
 class Refusal extends Error {

@@ -33,7 +33,8 @@ test("an answer counts sources, gaps and bytes", () => {
   answer.take([chunk(token("d", "fallback")), chunk(token("e", "edge"))], 1160);
   assert.equal(answer.text, "a bécde");
   assert.equal(answer.first, 40);
-  assert.deepEqual(answer.gaps, [{ ms: 100, source: "cloud" }, { ms: 10, source: "fallback" }, { ms: 10, source: "edge" }]);
+  assert.deepEqual(answer.gaps, [{ ms: 50, source: "cloud" }, { ms: 50, source: "cloud" }, { ms: 10, source: "fallback" }, { ms: 10, source: "edge" }]);
+  assert.equal(answer.longestWait, 100);
   assert.deepEqual(answer.counts, { edge: 2, cloud: 2, fallback: 1, plain: 0 });
   assert.deepEqual(answer.routed, [0, 1, 2, 2, 2]);
   assert.equal(answer.share, 0.4);

@@ -24,8 +24,10 @@ export class Answer {
   counts = { edge: 0, cloud: 0, fallback: 0, plain: 0 };
   /** Tokens from the cloud up to and with each token: the line of the routed share. */
   routed = [];
-  /** Gaps between arrivals: `{ms, source}`; a word of several tokens arrives once. */
+  /** Times between tokens: `{ms, source}`; tokens that came together share the wait for them. */
   gaps = [];
+  /** The longest time without a new token, behind the first. */
+  longestWait = 0;
   /** Milliseconds to the first token, as seen here. */
   first = null;
   /** What went to the cloud: `{index, text, bytes}`. */
@@ -52,18 +54,18 @@ export class Answer {
 
   /** Takes the chunks that came together. */
   take(chunks, now) {
-    const arrivals = chunks.map((chunk) => this.#tokensOf(chunk)).filter((tokens) => tokens.length > 0);
-    // Several in one read: the wait is shared among them.
-    const gap = (now - this.#arrived) / Math.max(1, arrivals.length);
-    for (const tokens of arrivals) {
-      for (const token of tokens) this.#accept(token);
-      if (this.first === null) this.first = now - this.#started;
-      else this.gaps.push({ ms: gap, source: tokens[0].source });
+    const tokens = chunks.flatMap((chunk) => this.#tokensOf(chunk));
+    if (tokens.length === 0) return;
+    for (const token of tokens) this.#accept(token);
+    const wait = now - this.#arrived;
+    this.#arrived = now;
+    this.state = "streaming";
+    if (this.first === null) {
+      this.first = wait;
+      return;
     }
-    if (arrivals.length > 0) {
-      this.#arrived = now;
-      this.state = "streaming";
-    }
+    this.longestWait = Math.max(this.longestWait, wait);
+    for (const { source } of tokens) this.gaps.push({ ms: wait / tokens.length, source });
   }
 
   #tokensOf(chunk) {

@@ -104,7 +104,7 @@ export class GapChart extends Figure {
     if (answer.first === null) return "No token yet.";
     const first = `The first token came after ${duration(answer.first)}`;
     if (answer.gaps.length === 0) return `${first}.`;
-    return `${first}; then half of them within ${duration(answer.medianGap)}, the slowest after ${duration(answer.longestGap)}.`;
+    return `${first}; then half of them within ${duration(answer.medianGap)}; the longest wait was ${duration(answer.longestWait)}.`;
   }
 }
 

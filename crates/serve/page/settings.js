@@ -52,10 +52,8 @@ export class Settings {
     const names = [...new Set([this.#router, ...(server.routers ?? [])])].filter(Boolean);
     byId("router").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
     const limit = byId("max-tokens");
-    if (server.limits?.max_tokens) {
-      limit.max = server.limits.max_tokens;
-      limit.placeholder = `at most ${server.limits.max_tokens}`;
-    }
+    if (server.limits?.max_tokens) limit.placeholder = String(server.limits.max_tokens);
+    if (server.limits?.context) limit.max = server.limits.context;
     if (server.cloud?.place === "none") this.#alone();
     this.#show();
   }
@@ -94,7 +92,7 @@ export class Settings {
     };
   }
 
-  /** A whole number within the server's limit; undefined when none is set. */
+  /** A whole number within the server's context; undefined when none is set. */
   #maxTokens() {
     const field = byId("max-tokens");
     const wanted = Math.floor(field.valueAsNumber);
