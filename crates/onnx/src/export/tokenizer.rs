@@ -27,6 +27,7 @@ const ENDS: [&str; 7] = [
 /// GGUF's kinds of token.
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
+const UNUSED: i64 = 5;
 
 /// What kind of tokenizer it is.
 enum Kind {
@@ -117,8 +118,10 @@ impl Tokenizer {
 
     /// `tokenizer.json`.
     pub fn json(&self) -> Json {
+        // Logits that no token belongs to have names in GGUF files alone.
+        let used = self.tokens.iter().enumerate().filter(|(id, _)| self.kind(*id) != UNUSED);
         let vocabulary: Map<String, Json> =
-            self.tokens.iter().enumerate().map(|(id, text)| (text.clone(), json!(id))).collect();
+            used.map(|(id, text)| (text.clone(), json!(id))).collect();
         let added = self.tokens.iter().enumerate().filter_map(|(id, text)| {
             let special = match self.kind(id) {
                 2 | CONTROL => true,
