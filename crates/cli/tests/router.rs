@@ -1,4 +1,4 @@
-//! `tandem router` and `tandem eval`, end to end with real models.
+//! `tandem router`, end to end with real models.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -187,46 +187,4 @@ fn the_trained_router_asks_elsewhere_than_chance_does() {
     assert_eq!(sources(&learned), sources(&again));
     let random = ask(&["--router", "random", "--budget", "15%"]);
     assert_ne!(sources(&learned), sources(&random));
-}
-
-#[test]
-fn an_evaluation_goes_on_where_it_was_stopped() {
-    let folder = tempfile::tempdir().unwrap();
-    let (data, results) = (folder.path().join("d.jsonl"), folder.path().join("r.jsonl"));
-    examples(&data, 4);
-    let eval = |limit: &str| {
-        run(&[
-            "eval",
-            "--data",
-            text(&data),
-            "--limit",
-            limit,
-            "--results",
-            text(&results),
-            "--cloud-model",
-            SMALL,
-            "--router",
-            "random,top1",
-            "--budget",
-            "20%",
-            "--context",
-            "512",
-            "--max-tokens",
-            "40",
-            "--json",
-        ])
-        .json()
-    };
-    let first = eval("2");
-    let written = fs::read_to_string(&results).unwrap();
-    let all = eval("4");
-    assert!(fs::read_to_string(&results).unwrap().starts_with(&written), "answered again");
-    let points = all["points"].as_array().unwrap();
-    let names: Vec<_> = points.iter().map(|p| p["mode"].as_str().unwrap()).collect();
-    assert_eq!(names, ["small", "joint", "joint", "large"]);
-    assert_eq!(points[0]["questions"], 4);
-    assert_eq!(first["points"][0]["questions"], 2);
-    // The same model on both sides: whoever is asked, the text is the same.
-    assert!(points.iter().all(|p| p["accuracy"] == points[0]["accuracy"]), "{all}");
-    assert_eq!(points[3]["routed_share"], 1.0);
 }

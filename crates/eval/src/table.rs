@@ -114,10 +114,10 @@ impl Table {
         let outcomes =
             |name: &str| by_point.get(name).map_or(&[] as &[&Outcome], |all| all.as_slice());
         let alone = |mode: Mode| {
-            let of_mode = record.points.iter().find(|p| p.mode == mode)?;
-            accuracy(outcomes(&of_mode.name), seed).map(|e| e.mean)
+            let of_mode = record.points.iter().find(|p| p.mode == mode);
+            of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
         };
-        let ends = alone(Mode::Small).zip(alone(Mode::Large));
+        let ends = &Ends::new(alone(Mode::Small), alone(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
@@ -127,6 +127,32 @@ impl Table {
         let whole = whole_answers(record, &by_point, ends, seed);
         rows.extend(whole);
         Self { rows, differences: differences(record, &by_point) }
+    }
+}
+
+/// Whether each model alone was right, by question: a gap is that of the questions a point answered.
+struct Ends<'a>(HashMap<&'a str, (f64, f64)>);
+
+impl<'a> Ends<'a> {
+    fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
+        let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
+        let large: HashMap<_, _> =
+            large.iter().filter_map(|o| Some((o.id.as_str(), right(o)?))).collect();
+        let both = |o: &&'a Outcome| {
+            let id = o.id.as_str();
+            Some((id, (right(o)?, *large.get(id)?)))
+        };
+        Self(small.iter().filter_map(both).collect())
+    }
+
+    fn gap(&self, outcomes: &[&Outcome], joint: f64) -> Option<f64> {
+        let (mut small, mut large) = (0.0, 0.0);
+        for outcome in outcomes {
+            let (s, l) = self.0.get(outcome.id.as_str())?;
+            (small, large) = (small + s, large + l);
+        }
+        let count = outcomes.len() as f64;
+        gap_recovered(small / count, joint, large / count)
     }
 }
 
@@ -146,7 +172,7 @@ fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
     estimate(&right?, seed)
 }
 
-fn row(point: &Point, outcomes: &[&Outcome], ends: Option<(f64, f64)>, seed: u64) -> Option<Row> {
+fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<Row> {
     if outcomes.is_empty() {
         return None;
     }
@@ -184,7 +210,7 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: Option<(f64, f64)>, seed: u64
         accuracy: accuracy.map(|e| e.mean),
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),
-        gap_recovered: accuracy.zip(ends).and_then(|(e, (s, l))| gap_recovered(s, e.mean, l)),
+        gap_recovered: accuracy.and_then(|e| ends.gap(outcomes, e.mean)),
         routed_share: sum(|o| o.figures.cloud_tokens) as f64 / tokens as f64,
         cloud_calls: sum(|o| o.figures.asks),
         cloud_tokens: sum(|o| o.figures.cloud_decoded),
@@ -218,12 +244,7 @@ fn distinct(text: &str) -> Option<f64> {
 
 /// Choices between whole answers: by each router's trust over the prompt at each budget, and by an
 /// oracle.
-fn whole_answers(
-    record: &Record,
-    by_point: &ByPoint,
-    ends: Option<(f64, f64)>,
-    seed: u64,
-) -> Vec<Row> {
+fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
         let point = record.points.iter().find(|p| p.mode == mode);
         let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{About, Example, Outcome, Record, Results, Sweep, Table};
+use eval::{About, Example, Outcome, ReadError, Record, Results, Sweep, Table};
 use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
@@ -43,7 +43,10 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
             args.router.extend(own);
         }
     }
-    let all = eval::read(args.task, &args.data)?;
+    let all = eval::read(args.task, &args.data).map_err(|error| match error {
+        ReadError::NoData { .. } => UsageError(error.to_string()).into(),
+        other => anyhow::Error::from(other),
+    })?;
     let data = digest(&all);
     let most = args.limit.unwrap_or(usize::MAX);
     let examples: Vec<Example> = all.into_iter().skip(args.skip).take(most).collect();
