@@ -13,8 +13,7 @@ scripts/clients/test.sh target/release/tandem 2>&1 | tee -a "$log"
 clients=${PIPESTATUS[0]}
 scripts/page/test.sh 2>&1 | tee -a "$log"
 page=${PIPESTATUS[0]}
-. .venv/page-env
-node tests/report/run.mjs 2>&1 | tee -a "$log"
+scripts/report/test.sh 2>&1 | tee -a "$log"
 report=${PIPESTATUS[0]}
 awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
     END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"

@@ -147,7 +147,7 @@ pub struct BenchOriginalArgs {
 #[derive(Debug, ClapArgs)]
 pub struct BenchServeArgs {
     /// Tokens of each text
-    #[arg(long, value_name = "N", default_value = "96", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count)]
     pub tokens: usize,
 
     /// Runs of each kind, in turn; the median counts

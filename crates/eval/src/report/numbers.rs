@@ -2,7 +2,7 @@
 
 /// A share of one: `61.3 %`.
 pub fn percent(share: f64) -> String {
-    format!("{:.1}\u{a0}%", share * 100.0)
+    format!("{:.1}\u{a0}%", share * 100.0).replace('-', "−")
 }
 
 /// A share of one where there is little room: `61 %`.
@@ -60,6 +60,7 @@ mod tests {
     fn as_people_write_them() {
         let told = [
             (percent(0.6125), "61.3 %"),
+            (percent(-0.008), "−0.8 %"),
             (short_percent(0.6), "60 %"),
             (short_percent(0.625), "62.5 %"),
             (milliseconds(8.123), "8.12 ms"),

@@ -82,11 +82,14 @@ impl<'a> Readings<'a> {
     }
 
     /// The point that stands for joint decoding where there is room for one: the first router's, in
-    /// the middle of its shares, at the shortest delay. Not the best one: that would be luck.
+    /// the middle of its shares, at the shortest delay, of those with the most answers. Not the
+    /// best one: that would be luck.
     pub fn middle(&self) -> Option<Reading<'a>> {
         let delay = self.delays().first().copied()?;
         let router = self.routers().first().copied();
-        let joint = self.joint(router, delay);
-        joint.get(joint.len() / 2).copied()
+        let mut joint = self.joint(router, delay);
+        let most = joint.iter().map(|r| r.row.questions).max();
+        joint.retain(|r| Some(r.row.questions) == most);
+        joint.get(joint.len().checked_sub(1)? / 2).copied()
     }
 }

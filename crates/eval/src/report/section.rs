@@ -1,5 +1,7 @@
 //! What is said of one record.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{
@@ -186,11 +188,19 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
 fn notes(record: &Record, readings: &Readings) -> Vec<String> {
     let mut notes = vec![];
     let asked = record.questions.len();
+    let mut partly: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for point in &record.points {
         let answers = record.outcomes.iter().filter(|o| o.point == point.name).count();
         if answers < asked {
-            notes.push(format!("{} has answers to {answers} of {asked} questions.", point.name));
+            partly.entry(answers).or_default().push(&point.name);
         }
+    }
+    for (answers, points) in partly {
+        notes.push(format!(
+            "Answers to {answers} of {} only: {}. They are over other questions than the rest.",
+            questions(asked),
+            points.join(", "),
+        ));
     }
     if asked == 0 {
         notes.push("No question is answered yet.".into());

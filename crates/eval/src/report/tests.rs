@@ -249,8 +249,8 @@ fn missing_answers_and_missing_random_are_said() {
     let mut some = record(QUESTIONS, points());
     some.outcomes.retain(|o| o.point != "top1 0.1" && (o.point != "large" || o.id != "q5"));
     let page_of_some = page(&[some]);
-    assert!(page_of_some.contains("top1 0.1 has answers to 0 of 60 questions"));
-    assert!(page_of_some.contains("large has answers to 59 of 60 questions"));
+    assert!(page_of_some.contains("Answers to 0 of 60 questions only: top1 0.1."));
+    assert!(page_of_some.contains("Answers to 59 of 60 questions only: large."));
     let sure: Vec<_> =
         points().into_iter().filter(|p| p.router.as_deref() != Some("random")).collect();
     assert!(page(&[record(QUESTIONS, sure)]).contains("Random routing was not measured"));
