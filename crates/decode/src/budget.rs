@@ -8,9 +8,11 @@ use crate::{Source, Threshold};
 /// that one hard text is not starved for another's sake: the aim follows over some hundred tokens.
 const RATE: f32 = 0.005;
 
-/// What is really aimed at, of a budget. A budget is what may be spent at most, and the correction
-/// settles around its aim, not below it.
-const PRUDENCE: f32 = 0.95;
+/// What is really aimed at: a little below the budget, which is what may be spent at most, because
+/// the correction settles around its aim.
+fn prudent(share: f32) -> f32 {
+    share - (share * 0.05).min(0.005)
+}
 
 /// How far the aim may rise above its budget, where texts are easy: what need not be spent is not.
 const EASE: f32 = 4.0;
@@ -116,7 +118,7 @@ impl Budget {
         };
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        Self { share, table, aim: share * PRUDENCE, limits, tokens: 0, routed: 0 }
+        Self { share, table, aim: prudent(share), limits, tokens: 0, routed: 0 }
     }
 
     /// Goes on where another one stood.
@@ -165,7 +167,7 @@ impl Budget {
         self.routed += routed;
         // A cloud that cannot be had is no reason to ask for more of it.
         if source != Source::Fallback && self.share > 0.0 {
-            let unspent = tokens as f32 - routed as f32 / (self.share * PRUDENCE);
+            let unspent = tokens as f32 - routed as f32 / prudent(self.share);
             let (least, most) = self.limits;
             self.aim = (self.aim * (RATE * unspent).exp()).clamp(least, most);
         }

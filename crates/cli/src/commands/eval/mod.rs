@@ -2,7 +2,7 @@
 //!
 //! - [`points`]: what is measured, from the arguments
 //! - [`decoder`]: one worker's models as a sweep sees them
-//! - [`print`]: the table
+//! - [`mod@print`]: the table
 
 mod decoder;
 mod points;
