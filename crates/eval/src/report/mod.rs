@@ -1,10 +1,10 @@
 //! The report of one or several sweeps: a page that needs nothing but itself, and a summary.
 //!
-//! - [`section`]: what is said of one record, from its table and its answers
-//! - [`readings`]: the table's rows by router and delay; [`measure`]: what they are worth
-//! - [`calibration`]: whether scores know which answers are right; [`examples`]: answers to look at
-//! - [`pictures`]: which plots there are; [`plots`]: how they are drawn
-//! - [`grid`], [`numbers`]: tables and numbers in words; [`html`], [`markdown`]: the whole
+//! - `section`: what is said of one record, from its table and its answers
+//! - `readings`: the table's rows by router and delay; `measure`: what they are worth
+//! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
+//! - `pictures`: which plots there are; `plots`: how they are drawn
+//! - `grid`, `numbers`: tables and numbers in words; `html`, `markdown`: the whole
 
 mod calibration;
 mod examples;
