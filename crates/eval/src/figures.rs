@@ -83,9 +83,7 @@ impl Split {
         self.cloud_prefill_ms += other.cloud_prefill_ms;
         self.cloud_decode_ms += other.cloud_decode_ms;
     }
-}
 
-impl Split {
     /// Each part times a factor.
     pub fn scaled(&self, factor: f64) -> Self {
         Self {

@@ -9,6 +9,7 @@ mod builder;
 mod data;
 mod decoder;
 mod settings;
+mod shape;
 mod source;
 mod tokenizer;
 
@@ -70,7 +71,7 @@ pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> 
     if options.weights == Weights::Int4 && !options.force {
         source.refuse_four_bits()?;
     }
-    let shape = decoder::Shape::read(&source)?;
+    let shape = shape::Shape::read(&source)?;
     // Before the long part: a tokenizer we cannot write should not cost minutes.
     let tokenizer = tokenizer::Tokenizer::read(&source)?;
     let failed = |path: &Path| {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{MODEL, decoder::Shape, tokenizer::Tokenizer};
+use super::{MODEL, shape::Shape, tokenizer::Tokenizer};
 
 pub fn genai(shape: &Shape, tokenizer: &Tokenizer) -> Json {
     json!({
