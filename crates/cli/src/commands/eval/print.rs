@@ -9,7 +9,7 @@ use super::Clock;
 pub fn print(table: &Table, clock: Clock, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     // With several at work the models wait for each other, which is nobody's overhead.
-    let overhead = (clock.parallel == 1 && !clock.wall.is_zero())
+    let overhead = (clock.parallel == 1 && !clock.decoding.is_zero())
         .then(|| 1.0 - clock.decoding.as_secs_f64() / clock.wall.as_secs_f64());
     if json {
         let mut value = serde_json::to_value(table)?;
