@@ -72,6 +72,14 @@ for engine in ${@:-vllm sglang llama-server}; do
     try "$tandem" bench ask --cloud "$url" --cloud-key "$key" --lengths 256,512,1024,2048
     try "$tandem" run "Why is the sky blue?" --cloud "$url" --cloud-key "$key" \
         --edge-model "$model" --threshold 0.5 --max-tokens 40 --on-cloud-error fail
+    if [ "$engine" = sglang ]; then
+        # The original system, whole: an ONNX edge, its router, SGLang behind it; twenty questions.
+        onnx=$home/engines/$model-commonsenseqa-int8
+        [ -e "$onnx/model.onnx" ] || "$tandem" onnx export --preset commonsenseqa -o "$onnx"
+        try "$tandem" eval builtin --limit 20 --preset commonsenseqa --edge-model "$onnx" \
+            --cloud "$url" --cloud-key "$key" --on-cloud-error fail --no-large --baseline none \
+            --results "$home/engines/sglang.jsonl" --fresh
+    fi
     echo "== $engine: stopping" >&2
     stop "$server"
     trap - EXIT

@@ -1,9 +1,13 @@
 //! Adapters and routers that come with the program.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use clap::ValueEnum;
+use engine::onnx::Folder;
 use models::{Environment, Home};
 use router::RouterFile;
 
@@ -23,6 +27,18 @@ pub enum Preset {
     Commonsenseqa,
 }
 
+/// A preset's files, in memory or on disk.
+struct Files<T> {
+    /// The small model's adapter.
+    edge: T,
+    /// The large model's.
+    cloud: T,
+    /// The router for the small model with its adapter.
+    router: T,
+    /// The router for the two merged and exported as ONNX with int8 weights.
+    router_onnx: T,
+}
+
 /// One file of a preset.
 struct Part {
     name: &'static str,
@@ -30,7 +46,7 @@ struct Part {
 }
 
 impl Preset {
-    fn parts(self) -> [Part; 3] {
+    fn parts(self) -> Files<Part> {
         macro_rules! part {
             ($folder:literal, $name:literal) => {
                 Part {
@@ -40,11 +56,12 @@ impl Preset {
             };
         }
         match self {
-            Self::Commonsenseqa => [
-                part!("commonsenseqa", "edge.gguf"),
-                part!("commonsenseqa", "cloud.gguf"),
-                part!("commonsenseqa", "router.safetensors"),
-            ],
+            Self::Commonsenseqa => Files {
+                edge: part!("commonsenseqa", "edge.gguf"),
+                cloud: part!("commonsenseqa", "cloud.gguf"),
+                router: part!("commonsenseqa", "router.safetensors"),
+                router_onnx: part!("commonsenseqa", "router-onnx-int8.safetensors"),
+            },
         }
     }
 
@@ -55,36 +72,43 @@ impl Preset {
         }
     }
 
-    /// Fills in what the user left out: adapters and router.
+    /// Fills in what the user left out: adapters and router. An ONNX edge has its adapter merged in
+    /// when it is exported, and a router of its own.
     pub fn apply(
         self,
         edge: Option<&mut EdgeArgs>,
         cloud: Option<&mut CloudModelArgs>,
         router: Option<&mut Option<RouterArg>>,
     ) -> anyhow::Result<()> {
-        let [edge_file, cloud_file, router_file] = self.unpack()?;
-        if let Some(edge) = edge.filter(|args| args.edge_adapter.is_empty()) {
-            edge.edge_adapter.push(AdapterArg::whole(edge_file));
+        let files = self.unpack()?;
+        let onnx = edge.as_ref().is_some_and(|args| is_onnx(args));
+        if let Some(edge) = edge.filter(|args| args.edge_adapter.is_empty() && !onnx) {
+            edge.edge_adapter.push(AdapterArg::whole(files.edge));
         }
         // A cloud elsewhere has its own adapters.
         if let Some(cloud) = cloud.filter(|c| c.cloud_adapter.is_empty() && c.place.cloud.is_none())
         {
-            cloud.cloud_adapter.push(AdapterArg::whole(cloud_file));
+            cloud.cloud_adapter.push(AdapterArg::whole(files.cloud));
         }
         if let Some(router) = router {
-            router.get_or_insert(RouterArg::File(router_file));
+            let fitting = if onnx { files.router_onnx } else { files.router };
+            router.get_or_insert(RouterArg::File(fitting));
         }
         Ok(())
     }
 
     /// The adapter of the large model alone.
     pub fn cloud_adapter(self) -> anyhow::Result<AdapterArg> {
-        let [_, cloud, _] = self.unpack()?;
-        Ok(AdapterArg::whole(cloud))
+        Ok(AdapterArg::whole(self.unpack()?.cloud))
+    }
+
+    /// The adapter of the small model alone.
+    pub fn edge_adapter(self) -> anyhow::Result<AdapterArg> {
+        Ok(AdapterArg::whole(self.unpack()?.edge))
     }
 
     /// Writes the files where the engine can load them, unless they are there.
-    fn unpack(self) -> anyhow::Result<[PathBuf; 3]> {
+    fn unpack(self) -> anyhow::Result<Files<PathBuf>> {
         let folder = Home::find(Environment::read())?.file("presets").join(self.name());
         let write = |part: &Part| -> anyhow::Result<PathBuf> {
             let path = folder.join(part.name);
@@ -97,12 +121,24 @@ impl Preset {
             fs::rename(&partial, &path)?;
             Ok(path)
         };
-        let [edge, cloud, router] = self.parts();
-        let unpacked = [write(&edge), write(&cloud), write(&router)];
-        let failed = || format!("the preset cannot be unpacked into {}", folder.display());
-        let [edge, cloud, router] = unpacked;
-        Ok([edge.with_context(failed)?, cloud.with_context(failed)?, router.with_context(failed)?])
+        let unpacked = |part: Part| {
+            let failed = || format!("the preset cannot be unpacked into {}", folder.display());
+            write(&part).with_context(failed)
+        };
+        let parts = self.parts();
+        Ok(Files {
+            edge: unpacked(parts.edge)?,
+            cloud: unpacked(parts.cloud)?,
+            router: unpacked(parts.router)?,
+            router_onnx: unpacked(parts.router_onnx)?,
+        })
     }
+}
+
+/// Whether the user's edge is an ONNX model; what is wrong with one is said when it is loaded.
+fn is_onnx(args: &EdgeArgs) -> bool {
+    let found = args.edge_model.as_ref().map(|model| Folder::find(Path::new(model)));
+    found.is_some_and(|found| found.is_ok_and(|folder| folder.is_some()))
 }
 
 /// The router that is used where nothing else is said and the edge is the one it was made for.

@@ -19,6 +19,10 @@ fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/onnx_models").join(name)
 }
 
+fn preset_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/commonsenseqa").join(name)
+}
+
 /// The default small model, exported by the program; once for all tests here.
 fn exported() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -54,8 +58,7 @@ fn an_exported_model_answers_alone_and_with_a_cloud() {
 
 #[test]
 fn a_router_of_the_gguf_model_is_refused_and_doctor_says_why() {
-    let preset = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/commonsenseqa");
-    let router = preset.join("router.safetensors");
+    let router = preset_file("router.safetensors");
     let edge = text(exported());
     let mut arguments = vec!["doctor", "--edge-model", edge, "--cloud-model", SMALL];
     arguments.extend(["--router", text(&router)]);
@@ -65,6 +68,29 @@ fn a_router_of_the_gguf_model_is_refused_and_doctor_says_why() {
     assert!(done.out.contains("from precision to precision"), "{}", done.out);
     let fits = run(&["doctor", "--edge-model", edge, "--cloud-model", SMALL, "--router", "top1"]);
     assert_eq!(fits.code, Some(0), "{}", fits.out);
+}
+
+#[test]
+fn the_preset_has_a_router_for_its_own_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let edge = folder.path().join("edge");
+    let preset = ["--preset", "commonsenseqa"];
+    // The small model with its own adapter stands in for the large one.
+    let cloud = preset_file("edge.gguf");
+    let cloud = ["--cloud-model", SMALL, "--cloud-adapter", text(&cloud)];
+    let done = run(&[&["onnx", "export", "-o", text(&edge)][..], &preset].concat());
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let question = "Where do you keep milk? (a) oven (b) refrigerator (c) desk";
+    let ask = |edge: &Path| {
+        let asked = ["run", "--json", "--max-tokens", "8", "--edge-model", text(edge), question];
+        run(&[&asked[..], &preset, &cloud].concat())
+    };
+    let joint = ask(&edge).json();
+    assert_eq!(joint["router"], "router-onnx-int8", "{joint}");
+    // The plain export is another model, and the preset says so.
+    let refused = ask(exported());
+    assert_eq!(refused.code, Some(1), "{}", refused.out);
+    assert!(refused.err.contains("was trained for"), "{}", refused.err);
 }
 
 #[test]

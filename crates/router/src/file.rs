@@ -242,8 +242,7 @@ impl RouterFile {
             return Ok(());
         }
         let describe = |name: &str, fingerprint: &str, hidden: usize| {
-            let short: String = fingerprint.chars().take(12).collect();
-            format!("{name} (fingerprint {short}, hidden states of {hidden})")
+            format!("{name} (fingerprint {fingerprint}, hidden states of {hidden})")
         };
         let Metadata { model, model_name, hidden: trained, .. } = &self.metadata;
         Err(FileError {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::config::AdapterArg;
+use crate::{config::AdapterArg, preset::Preset};
 
 #[derive(Debug, Args)]
 pub struct OnnxArgs {
@@ -54,6 +54,10 @@ pub struct ExportArgs {
     /// A LoRA adapter to merge into the model, with a scale if not 1
     #[arg(long, value_name = "FILE[:SCALE]")]
     pub adapter: Vec<AdapterArg>,
+
+    /// Merge the small model's adapter of a preset
+    #[arg(long, value_name = "NAME", conflicts_with = "adapter")]
+    pub preset: Option<Preset>,
 
     /// Write 4 bits even from weights that were rounded before
     #[arg(long)]

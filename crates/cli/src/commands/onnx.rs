@@ -59,7 +59,11 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         WeightsArg::Fp16 => Weights::Fp16,
         WeightsArg::Fp32 => Weights::Fp32,
     };
-    let adapters = adapters(&args.adapter).into_iter().map(lora).collect();
+    let mut merged = args.adapter.clone();
+    if let Some(preset) = args.preset {
+        merged.push(preset.edge_adapter()?);
+    }
+    let adapters = adapters(&merged).into_iter().map(lora).collect();
     let options = Export { model, adapters, weights, force: args.force };
     let written = onnx::export(&options, &args.output)?;
     let (path, megabytes) = (written.model.display(), written.bytes / 1_000_000);
