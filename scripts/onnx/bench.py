@@ -3,8 +3,7 @@ threads, in turn; medians of the ratios.
 
 usage: bench.py TANDEM FOLDER [LENGTH…]   (FOLDER as `tandem onnx export` writes it)
 
-With 128 and 2048 among the lengths, says how much a step grows between them; every slice reads its
-context anew, so that takes the better part of an hour on two cores.
+With 128 and 2048 among the lengths, says how much a step grows between them.
 """
 
 import json
@@ -24,7 +23,8 @@ PROMPT = 45
 
 
 class Loop:
-    """The least a decode loop can do: caches bound once, in place."""
+    """The least a decode loop can do: caches bound once, in place. What they hold is any numbers: to
+    the speed of a step behind them it does not matter."""
 
     def __init__(self, folder):
         options = ort.SessionOptions()
@@ -33,10 +33,12 @@ class Loop:
                                             providers=["CPUExecutionProvider"])
         self.binding = self.session.io_binding()
         self.outputs = [o.name for o in self.session.get_outputs() if len(o.shape) == 3]
+        any_numbers = np.random.default_rng(1)
         for value in self.session.get_inputs():
             if len(value.shape) == 4:
                 _, heads, _, head = value.shape
-                buffer = ort.OrtValue.ortvalue_from_numpy(np.zeros((1, heads, 4096, head), np.float32))
+                held = any_numbers.standard_normal((1, heads, 4096, head), np.float32)
+                buffer = ort.OrtValue.ortvalue_from_numpy(held)
                 self.binding.bind_ortvalue_input(value.name, buffer)
                 present = value.name.replace("past_key_values", "present")
                 self.binding.bind_ortvalue_output(present, buffer)
@@ -53,15 +55,10 @@ class Loop:
         return int(logits.numpy()[0, -1].argmax())
 
     def decode(self, length):
-        past, token = 0, 1
-        for start in range(0, length, 64):
-            count = min(64, length - start)
-            token = self.step([7] * count, past)
-            past += count
+        token = 1
         started = time.perf_counter()
-        for _ in range(TOKENS // SLICES):
+        for past in range(length, length + TOKENS // SLICES):
             token = self.step([token], past)
-            past += 1
         return time.perf_counter() - started
 
 

@@ -13,17 +13,20 @@ use crate::{
 /// A model and a context on the calling thread: no channel, no async, no trace.
 pub struct Bare {
     context: Box<dyn Context>,
+    /// The prompt it has read.
+    held: Vec<Token>,
 }
 
 impl Bare {
     /// Loads a model with one sequence.
     pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
         let context = options.load()?.context;
-        Ok(Self { context })
+        Ok(Self { context, held: vec![] })
     }
 
     /// Decodes greedily behind a prompt, end-of-text or not, and returns the time of the `count`
-    /// decode steps alone; with `hidden`, the hidden state is read at each of them.
+    /// decode steps alone; with `hidden`, the hidden state is read at each of them. What is in the
+    /// cache of the same prompt is not read again.
     pub fn decode(
         &mut self,
         prompt: &[Token],
@@ -31,12 +34,15 @@ impl Bare {
         hidden: bool,
     ) -> Result<Duration, EngineError> {
         let fail = |reason: String| EngineError::Decode { reason };
-        if !self.context.truncate(0, 0) {
+        let common = prompt.iter().zip(&self.held).take_while(|(a, b)| a == b).count();
+        let mut position = common.min(prompt.len().saturating_sub(1));
+        if !self.context.truncate(0, position) {
             return Err(EngineError::CannotTruncate);
         }
+        self.held = prompt.to_vec();
         let batch = self.context.sizes().batch;
-        let (mut position, mut token) = (0, None);
-        for chunk in prompt.chunks(batch) {
+        let mut token = None;
+        for chunk in prompt[position..].chunks(batch) {
             let last = position + chunk.len() == prompt.len();
             let entries: Vec<_> = (position..)
                 .zip(chunk)

@@ -221,7 +221,14 @@ impl Tokenizer for Model {
             let text = sys::llama_vocab_get_text(self.vocab, id);
             let text =
                 if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
-            (text, sys::llama_vocab_get_attr(self.vocab, id))
+            let attributes = sys::llama_vocab_get_attr(self.vocab, id);
+            // It takes some ordinary words for ends of texts by their spelling (`</s>`): a
+            // vocabulary is named by what its file says.
+            let ordinary = attributes
+                & (sys::LLAMA_TOKEN_ATTR_NORMAL | sys::LLAMA_TOKEN_ATTR_USER_DEFINED)
+                != 0;
+            let taken = if ordinary { sys::LLAMA_TOKEN_ATTR_CONTROL } else { 0 };
+            (text, attributes & !taken)
         }
     }
 

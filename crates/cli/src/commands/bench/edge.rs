@@ -129,7 +129,6 @@ async fn whole_loop(
     prompt: &[Token],
     tokens: usize,
 ) -> anyhow::Result<f64> {
-    sequence.truncate(0);
     let routing = Routing {
         router: Kind::Top1.build(0),
         bar: Threshold::NEVER.into(),
