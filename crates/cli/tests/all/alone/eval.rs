@@ -1,11 +1,11 @@
 //! `tandem eval` and `tandem bench original`, end to end with the small model as its own cloud.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::{fs, path::Path, thread::sleep, time::Duration};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::common::{Done, SMALL, run, tandem};
+use crate::common::{Done, SMALL, kill_once_it_wrote, run, tandem};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -39,11 +39,8 @@ fn a_killed_evaluation_ends_with_the_same_answers_and_routes() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, killed) = (folder.path().join("whole.jsonl"), folder.path().join("killed.jsonl"));
     let table = finished(eval(&whole, &[])).json();
-    for wait in [1500, 2500, 4000] {
-        let mut child = eval(&killed, &[]).spawn().unwrap();
-        sleep(Duration::from_millis(wait));
-        child.kill().unwrap();
-        child.wait().unwrap();
+    for _ in 0..3 {
+        kill_once_it_wrote(eval(&killed, &[]), &killed);
     }
     let again = finished(eval(&killed, &[])).json();
     assert_eq!(answers(&whole), answers(&killed));

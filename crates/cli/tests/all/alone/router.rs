@@ -1,12 +1,12 @@
 //! `tandem router`, end to end with real models.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::{fs, path::Path, thread::sleep, time::Duration};
+use std::{fs, path::Path};
 
 use router::{Collection, Label, Sample};
 use serde_json::Value;
 
-use crate::common::{Done, SMALL, run, tandem};
+use crate::common::{Done, SMALL, kill_once_it_wrote, run, tandem};
 
 /// Worked answers, made here: sums that a small model gets right now and then.
 fn examples(path: &Path, count: usize) {
@@ -45,17 +45,14 @@ fn labels(samples: &[Sample]) -> Vec<(u32, u32, Label)> {
 fn a_collection_that_was_killed_again_and_again_ends_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data.jsonl");
-    examples(&data, 40);
+    examples(&data, 18);
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     let done: Done = collect(&data, &whole, "6", "40").output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert!(done.err.contains("positions: the edge is right at"), "{}", done.err);
 
-    for wait in [300, 1500, 2500, 3500] {
-        let mut child = collect(&data, &killed, "6", "40").spawn().unwrap();
-        sleep(Duration::from_millis(wait));
-        child.kill().unwrap();
-        child.wait().unwrap();
+    for _ in 0..4 {
+        kill_once_it_wrote(collect(&data, &killed, "6", "40"), &killed);
     }
     let done: Done = collect(&data, &killed, "6", "40").output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);
@@ -67,7 +64,7 @@ fn a_collection_that_was_killed_again_and_again_ends_the_same() {
     assert!(whole.iter().all(|s| s.hidden.len() == 576));
 
     // The same folder with other data is refused, not mixed.
-    examples(&data, 39);
+    examples(&data, 17);
     let done: Done =
         collect(&data, &folder.path().join("whole"), "6", "40").output().unwrap().into();
     assert_eq!(done.code, Some(1));
@@ -79,9 +76,9 @@ fn from_worked_examples_to_a_router_that_keeps_its_budget() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let (data, collected, router) = (file("data.jsonl"), file("c"), file("r.safetensors"));
-    examples(&data, 48);
+    examples(&data, 32);
     // Roll-outs that are cut off at once never end right: labels to learn from.
-    let done: Done = collect(&data, &collected, "500", "1").output().unwrap().into();
+    let done: Done = collect(&data, &collected, "200", "1").output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);
     let train = |objective: &str| {
         let folder = text(&collected);

@@ -176,7 +176,7 @@ fn small_mode_stays_small() {
     // 30 layers, keys and values of 3 heads of 64 numbers in 16 bits.
     let kv = 4096 * 30 * 2 * 3 * 64 * 2;
     let model = 98_362_432;
-    let mut child = tandem(&["run", "Write a story.", "--mode", "small", "--max-tokens", "120"])
+    let mut child = tandem(&["run", "Write a story.", "--mode", "small", "--max-tokens", "40"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

@@ -3,7 +3,9 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    path::Path,
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -57,6 +59,25 @@ pub fn interrupt(child: &Child) {
     // The shell's own `kill`: a bare machine may have no other.
     let status = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
     assert!(status.unwrap().success());
+}
+
+/// Lets a command run until there is more at a path, a file or a folder, and kills it then.
+pub fn kill_once_it_wrote(mut command: Command, path: &Path) {
+    let before = size(path);
+    let mut child = command.spawn().unwrap();
+    while size(path) == before {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?} before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn size(path: &Path) -> u64 {
+    let own = path.metadata().map_or(0, |m| m.len());
+    let files = path.read_dir().into_iter().flatten();
+    own + files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum::<u64>()
 }
 
 /// A `tandem cloud` process; killed when dropped.

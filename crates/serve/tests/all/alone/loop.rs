@@ -16,7 +16,7 @@ use crate::common::{self, remote, small, start};
 const QUESTION: &str = "Why is the sky blue? Explain briefly.";
 
 fn limits() -> Limits {
-    Limits { max_tokens: 40, stops: vec![] }
+    Limits { max_tokens: 32, stops: vec![] }
 }
 
 fn ids(tokens: &[Accepted]) -> Vec<Token> {
