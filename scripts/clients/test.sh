@@ -4,7 +4,7 @@ set -u
 tandem=$1
 cd "$(dirname "$0")/../.."
 scripts/clients/install.sh || exit 1
-home=$PWD/.venv/clients
+. .venv/node-env
 log=$(mktemp)
 "$tandem" serve --listen 127.0.0.1:0 --api-key test-key --cloud-model smollm2-135m-instruct \
     --context 1024 2>"$log" &
@@ -20,10 +20,8 @@ done
 status=0
 for client in openai_python langchain_chat; do
     echo "     Running tests/clients/$client.py"
-    "$home/python/bin/python" "tests/clients/$client.py" "$url" test-key || status=1
+    .venv/clients/python/bin/python "tests/clients/$client.py" "$url" test-key || status=1
 done
 echo "     Running tests/clients/openai_node.mjs"
-# Modules are looked for beside the script.
-cp tests/clients/openai_node.mjs "$home/node/"
-PATH="$PATH:$home/python/bin" node "$home/node/openai_node.mjs" "$url" test-key || status=1
+node tests/clients/openai_node.mjs "$url" test-key || status=1
 exit "$status"

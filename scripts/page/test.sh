@@ -4,5 +4,5 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/page/install.sh
-. .venv/page-env
+. .venv/node-env
 exec node tests/page/run.js "$@"

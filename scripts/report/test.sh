@@ -3,5 +3,5 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/page/install.sh
-. .venv/page-env
+. .venv/node-env
 exec node tests/report/run.mjs

@@ -105,7 +105,7 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
     const chunk = (delta, finish_reason, tandem) =>
       send({ id: "chatcmpl-1", object: "chat.completion.chunk", created: 0, model: body.model, choices: [{ index: 0, delta, finish_reason }], ...(tandem ? { tandem } : {}) });
     const fast = prompt.startsWith("mock:long");
-    const pace = (token) => (prompt.startsWith("mock:slow") ? 40 : token.cloud ? 24 : 3);
+    const pace = (token) => (prompt.startsWith("mock:slow") ? 40 : token.cloud ? 8 : 2);
     chunk({ role: "assistant", content: "" }, null);
     for (const [index, token] of tokens.entries()) {
       if (gone) return;

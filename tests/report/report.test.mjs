@@ -87,7 +87,7 @@ for (const { where, width, colorScheme } of SIGHTS) {
         // delays, split.
         assert.equal(await page.locator("#task-1 svg.plot").count(), 6);
         assert.equal(await page.locator("#task-2 svg.plot").count(), 5);
-        for (const details of await page.locator("details").all()) await details.evaluate((e) => (e.open = true));
+        await page.locator("details").evaluateAll((all) => all.forEach((e) => (e.open = true)));
         assert.deepEqual(await sideways(page), []);
         const plots = await page.locator("svg.plot").evaluateAll((all) =>
           all.map((svg) => {
@@ -224,7 +224,7 @@ for (const width of [1280, 360]) {
         assert.equal(await page.locator("script, img, [onmouseover], [onerror]").count(), 0);
         assert.match(await page.locator("h1").innerText(), /<script>window\.broken = true<\/script>/);
         assert.equal(await page.locator("svg.plot").count(), 6);
-        for (const details of await page.locator("details").all()) await details.evaluate((e) => (e.open = true));
+        await page.locator("details").evaluateAll((all) => all.forEach((e) => (e.open = true)));
         assert.deepEqual(await sideways(page), []);
       },
       { width },

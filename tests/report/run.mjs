@@ -4,4 +4,4 @@
 import { fileURLToPath } from "node:url";
 import { runAndCount } from "../counts.mjs";
 
-runAndCount([fileURLToPath(new URL("report.test.mjs", import.meta.url))]);
+await runAndCount({ files: [fileURLToPath(new URL("report.test.mjs", import.meta.url))] });

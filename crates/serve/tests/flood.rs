@@ -1,7 +1,9 @@
 //! Ten thousand requests to scripted models, and what is left behind.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "all/mixed/mod.rs"]
 mod mixed;
+#[path = "all/scripted/mod.rs"]
 mod scripted;
 
 use std::sync::{Arc, atomic::Ordering};

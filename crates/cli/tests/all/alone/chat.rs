@@ -1,0 +1,49 @@
+//! `tandem chat`, driven through a pipe.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    process::Stdio,
+};
+
+use crate::common::{SMALL, interrupt, run_with_input, tandem};
+
+#[test]
+fn a_conversation_with_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "What is the capital of France?\nAnd of Italy?\n/mode small\n/threshold 7\n/nonsense\n/help\n\
+                 /reset\nWhat is 2+2?\n/quit\nnever read\n";
+    let arguments = ["chat", "--max-tokens", "30", "--cloud-model", SMALL, "--threshold", "0.5"];
+    let done = run_with_input(&arguments, lines.as_bytes());
+    drop(folder);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.out.contains("Rome"), "the history is lost: {}", done.out);
+    assert_eq!(done.err.matches("tokens/s").count(), 3, "{}", done.err);
+    assert!(done.err.contains("the threshold must be a number"), "{}", done.err);
+    assert!(done.err.contains("/nonsense is no command"), "{}", done.err);
+    assert!(done.err.contains("/mode small|joint|large"), "{}", done.err);
+    assert!(!done.out.contains("never read"));
+}
+
+#[test]
+fn ctrl_c_stops_the_answer_and_not_the_program() {
+    let mut child = tandem(&["chat", "--mode", "small", "--max-tokens", "3000"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    writeln!(input, "Write a very long story.").unwrap();
+    let mut some = [0; 10];
+    out.read_exact(&mut some).unwrap();
+    interrupt(&child);
+    let mut err = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = err.find(|l| l.as_ref().unwrap().contains("tokens/s")).unwrap().unwrap();
+    assert!(first.contains("cancelled"), "{first}");
+    writeln!(input, "What is the capital of France?\n/quit").unwrap();
+    drop(input);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("Paris"), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,10 @@
+//! With real weights, so one at a time: `scripts/test.sh` runs what is in here alone.
+
+mod chat;
+mod cloud;
+mod errors;
+mod eval;
+mod onnx;
+mod router;
+mod run;
+mod serve;

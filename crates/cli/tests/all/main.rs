@@ -1,0 +1,7 @@
+//! The real program, from outside. One test program: each is linked with everything.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod alone;
+mod common;
+mod pull;
+mod report;

@@ -1,0 +1,6 @@
+//! Every test of the engines but that of libraries which cannot be used: a process has one library.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod alone;
+mod gguf;
+mod onnx;

@@ -1,0 +1,9 @@
+//! With real weights, or with a clock in hand: `scripts/test.sh` runs what is in here alone.
+
+mod bridge;
+mod crowd;
+mod engines;
+mod loop_llama;
+mod loop_onnx;
+mod models;
+mod protocol;
