@@ -180,7 +180,7 @@ pub async fn embed(
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port on loopback")?;
     let address: Address = format!("http://{}", listener.local_addr()?).parse()?;
     let key = key();
-    let config = Config { key: Some(key.clone()), reuse };
+    let config = Config { key: Some(key.clone()), reuse, ..Config::default() };
     let app = app(LazyModel::new(compute.clone(), options), config);
     tokio::spawn(run(listener, app, std::future::pending()));
     let endpoint = Endpoint { address, key: Some(Key::from(key)), authority: None };
