@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use cloud::{
-    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings, protocol::Prompt,
+    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings,
+    protocol::{EdgeModel, Prompt},
 };
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
@@ -32,6 +33,15 @@ pub struct Pair {
     template: Option<String>,
     edge: Option<Sequence>,
     remote: Option<Remote>,
+    sharing: Sharing,
+}
+
+/// Whether a cloud that collects is offered what the edge sees.
+enum Sharing {
+    Off,
+    Wanted,
+    /// The remote has been told whose states they are.
+    Offered,
 }
 
 impl Pair {
@@ -60,7 +70,14 @@ impl Pair {
             template: config::cloud_template(&cloud.place)?,
             edge: None,
             remote: None,
+            sharing: Sharing::Off,
         })
+    }
+
+    /// Offers what the edge sees to a cloud that collects, if that is wanted.
+    pub fn sharing(mut self, wanted: bool) -> Self {
+        self.sharing = if wanted { Sharing::Wanted } else { Sharing::Off };
+        self
     }
 
     /// Loads what a mode needs at once: the edge, and of the cloud only its address.
@@ -100,6 +117,10 @@ impl Pair {
         };
         let rendered = self.template.as_deref().map(render).transpose()?;
         let remote = self.remote.as_mut().context("the cloud was not prepared")?;
+        if let (Sharing::Wanted, Some(edge)) = (&self.sharing, &self.edge) {
+            remote.share(edge_model(&taken(&self.edge_options)?, edge.model())?);
+            self.sharing = Sharing::Offered;
+        }
         remote.reopen(Opening { prompt: Prompt::Messages(messages.to_vec()), edge, rendered });
         Ok(remote)
     }
@@ -162,6 +183,12 @@ pub fn warn_of_plain_key(cloud: &CloudModelArgs, address: &Address) {
 /// Options that were resolved earlier; their error is kept for when it matters.
 fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
     options.as_ref().cloned().map_err(|e| anyhow::anyhow!("{e:#}"))
+}
+
+/// Whose states are shared. Reads the model's files from end to end.
+pub fn edge_model(options: &LoadOptions, edge: &Model) -> anyhow::Result<EdgeModel> {
+    let (name, fingerprint) = (options.name(), options.fingerprint()?);
+    Ok(EdgeModel { name, fingerprint, hidden: edge.hidden_len() })
 }
 
 /// What an edge tells a cloud of itself.
