@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use cloud::{
-    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings, protocol::Prompt,
+    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings,
+    protocol::{EdgeModel, Prompt},
 };
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
@@ -32,6 +33,15 @@ pub struct Pair {
     template: Option<String>,
     edge: Option<Sequence>,
     remote: Option<Remote>,
+    sharing: Sharing,
+}
+
+/// Whether a cloud that collects is offered what the edge sees.
+enum Sharing {
+    Off,
+    Wanted,
+    /// The remote has been told whose states they are.
+    Offered,
 }
 
 impl Pair {
@@ -60,7 +70,14 @@ impl Pair {
             template: config::cloud_template(&cloud.place)?,
             edge: None,
             remote: None,
+            sharing: Sharing::Off,
         })
+    }
+
+    /// Offers what the edge sees to a cloud that collects, if that is wanted.
+    pub fn sharing(mut self, wanted: bool) -> Self {
+        self.sharing = if wanted { Sharing::Wanted } else { Sharing::Off };
+        self
     }
 
     /// Loads what a mode needs at once: the edge, and of the cloud only its address.
@@ -100,6 +117,10 @@ impl Pair {
         };
         let rendered = self.template.as_deref().map(render).transpose()?;
         let remote = self.remote.as_mut().context("the cloud was not prepared")?;
+        if let (Sharing::Wanted, Some(edge)) = (&self.sharing, &self.edge) {
+            remote.share(edge_model(&taken(&self.edge_options)?, edge.model())?);
+            self.sharing = Sharing::Offered;
+        }
         remote.reopen(Opening { prompt: Prompt::Messages(messages.to_vec()), edge, rendered });
         Ok(remote)
     }
@@ -164,6 +185,12 @@ fn taken(options: &anyhow::Result<LoadOptions>) -> anyhow::Result<LoadOptions> {
     options.as_ref().cloned().map_err(|e| anyhow::anyhow!("{e:#}"))
 }
 
+/// Whose states are shared. Reads the model's files from end to end.
+pub fn edge_model(options: &LoadOptions, edge: &Model) -> anyhow::Result<EdgeModel> {
+    let (name, fingerprint) = (options.name(), options.fingerprint()?);
+    Ok(EdgeModel { name, fingerprint, hidden: edge.hidden_len() })
+}
+
 /// What an edge tells a cloud of itself.
 pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
     Ok(serve::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
@@ -180,7 +207,7 @@ pub async fn embed(
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port on loopback")?;
     let address: Address = format!("http://{}", listener.local_addr()?).parse()?;
     let key = key();
-    let config = Config { key: Some(key.clone()), reuse };
+    let config = Config { key: Some(key.clone()), reuse, ..Config::default() };
     let app = app(LazyModel::new(compute.clone(), options), config);
     tokio::spawn(run(listener, app, std::future::pending()));
     let endpoint = Endpoint { address, key: Some(Key::from(key)), authority: None };

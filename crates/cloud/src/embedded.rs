@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Answer, Ask, CloudError, Exchange, Opened, Times, Token, Usage, common_prefix};
+use decode::{Answer, Ask, CloudError, Exchange, Opened, Step, Times, Token, Usage, common_prefix};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     engine::Engine,
     http::Http,
     protocol::{
-        self, Failure, Health, Judged, Next, Open, Piece, Prompt, Score, Scores, Want, code,
-        id_bytes, prefix_hash,
+        self, EdgeModel, Failure, Health, Judged, Next, Open, Piece, Prompt, Score, Scores, Seen,
+        Sharing, Want, code, id_bytes, prefix_hash,
     },
 };
 
@@ -35,12 +35,18 @@ pub(crate) struct Embedded {
     session: Option<Session>,
     /// An earlier conversation whose cache the next session takes over.
     from: Option<String>,
+    /// The edge, if its states are offered.
+    shares: Option<EdgeModel>,
+    /// What it saw where the next ask is made.
+    seen: Option<Seen>,
 }
 
 #[derive(Debug)]
 struct Session {
     id: String,
     exchange: Exchange,
+    /// Whether the cloud collects what the edge sees.
+    collects: bool,
     sequence: u64,
     /// What the cloud has of what was accepted.
     held: Held,
@@ -55,13 +61,28 @@ struct Held {
 impl Embedded {
     pub fn new(http: &Http, opening: Opening) -> Self {
         let http = http.with_engine(Engine::Tandem.title());
-        Self { http, opening, session: None, from: None }
+        Self { http, opening, session: None, from: None, shares: None, seen: None }
+    }
+
+    /// Offers the edge's states from the next session on.
+    pub fn share(&mut self, edge: EdgeModel) {
+        self.shares = Some(edge);
+    }
+
+    /// Keeps what the edge saw for the next ask, if the cloud collects.
+    pub fn saw(&mut self, step: &Step) {
+        let collects = |session: &&Session| session.collects;
+        let asked = self.session.as_ref().filter(collects).zip(self.opening.edge.as_ref());
+        self.seen = asked.and_then(|(session, edge)| {
+            Seen::new(step, session.exchange, edge.vocabulary.as_ref())
+        });
     }
 
     /// Goes on with another conversation: what its beginning shares with this one is not read
     /// again.
     pub fn reopen(&mut self, opening: Opening) {
         self.opening = opening;
+        self.seen = None;
         self.from = self.session.take().map(|s| s.id).or(self.from.take());
     }
 
@@ -81,6 +102,7 @@ impl Embedded {
             prompt: self.opening.prompt.clone(),
             vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
             from: self.from.clone(),
+            edge: self.shares.clone().filter(|_| edge.is_some()),
         };
         self.note_prompt(&open.prompt);
         let opened: protocol::Opened =
@@ -88,8 +110,13 @@ impl Embedded {
         self.from = None;
         let exchange = opened.exchange;
         tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
-        let held = Held::default();
-        self.session = Some(Session { id: opened.session, exchange, sequence: 0, held });
+        let collects = open.edge.is_some() && collects(opened.sharing.as_ref());
+        if open.edge.is_some() && !collects {
+            // Said once, it need not be said at every session.
+            self.shares = None;
+        }
+        let (id, held) = (opened.session, Held::default());
+        self.session = Some(Session { id, exchange, collects, sequence: 0, held });
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
         Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
@@ -192,10 +219,15 @@ impl Embedded {
         let started = Instant::now();
         session.sequence += 1;
         let path = format!("/v1/sessions/{}/next", session.id);
-        let request = session.request(ask);
+        let seen = self.seen.clone().filter(|_| session.collects);
+        let request = Next { edge: seen, ..session.request(ask) };
         match &request.append {
             Piece::Text(text) => self.http.note(text),
             Piece::Ids(ids) => self.http.note(&self.spelled(ids)),
+        }
+        if let Some(seen) = &request.edge {
+            let proposal = self.spelled(&[seen.proposed]);
+            self.http.note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
         let answered = self.post(&path, &request, within).await;
         let Some(session) = self.session.as_mut() else { return Ok(Tried::Again(None)) };
@@ -241,7 +273,8 @@ impl Session {
             decode::Want::Tokens(n) => Want::Tokens(n),
             decode::Want::Word => Want::Word(true),
         };
-        Next { sequence: self.sequence, position, hash, append, want, sampling: *ask.sampling }
+        let (sequence, sampling) = (self.sequence, *ask.sampling);
+        Next { sequence, position, hash, append, want, sampling, edge: None }
     }
 
     fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
@@ -267,6 +300,17 @@ impl Session {
         self.held.text = format!("{}{}", ask.text, answer.text());
         answer
     }
+}
+
+/// Whether states are to be sent; says so where they were offered in vain.
+fn collects(sharing: Option<&Sharing>) -> bool {
+    let reason = match sharing {
+        Some(Sharing::Welcome) => return true,
+        Some(Sharing::Refused(reason)) => reason,
+        None => "it does not say that it collects",
+    };
+    tracing::warn!("the cloud takes no hidden states, and none are sent: {reason}");
+    false
 }
 
 /// How many leading bytes two texts share, whole characters only.

@@ -5,7 +5,8 @@
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `line`: the connection
 //! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
-//! - [`protocol`], `embedded`: Tandem's own cloud server, which sends only what is new
+//! - [`protocol`], `embedded`: Tandem's own cloud server, which sends only what is new; [`seen`]:
+//!   what the edge saw, for a cloud that collects
 //! - `breaker`, [`delay`]: when to leave a cloud alone; a network as a setting
 //! - [`address`], [`http`]: where a cloud is; requests, replies and what their failures mean
 //!
@@ -25,6 +26,7 @@ pub mod opening;
 mod probe;
 pub mod protocol;
 pub mod remote;
+pub mod seen;
 
 pub use address::{Address, AddressError, Key};
 pub use compare::{Match, probe_messages};

@@ -41,6 +41,21 @@ pub struct Open {
     /// A session of the caller's whose cache this one takes over; that session ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// The edge, where it offers its states to a cloud that collects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<EdgeModel>,
+}
+
+/// Whose states are shared: they mean nothing beside another model's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdgeModel {
+    /// What people call it.
+    pub name: String,
+    /// Of the model and its adapters, by their contents.
+    pub fingerprint: String,
+    /// The length of its hidden state.
+    pub hidden: usize,
 }
 
 /// A session is open.
@@ -56,6 +71,19 @@ pub struct Opened {
     pub context: usize,
     /// Time spent loading the model, where this call did.
     pub load_ms: f64,
+    /// What becomes of the edge's states, where it offered them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
+}
+
+/// A cloud's word on states it was offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sharing {
+    /// They are collected.
+    Welcome,
+    /// They are not to be sent, and why.
+    Refused(String),
 }
 
 /// Ids or text.
@@ -104,6 +132,24 @@ pub struct Next {
     /// How the cloud is to choose.
     #[serde(default)]
     pub sampling: Sampling,
+    /// What the edge saw here, where the cloud welcomed that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<Seen>,
+}
+
+/// What the edge saw at a position; made and read in [`seen`](crate::seen).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// The token it would have written.
+    pub proposed: Token,
+    /// That token's bytes in base64, where text travels; empty for the end of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<String>,
+    /// Its hidden state: base64 of little-endian half-precision numbers.
+    pub hidden: String,
+    /// The [shape](mod@decode::features) of its distribution.
+    pub features: Vec<f32>,
 }
 
 /// Why an answer ends.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Token};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step, Token};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     engine::{About, Engine},
     http::Http,
     probe::probe,
-    protocol::{Judged, Piece},
+    protocol::{EdgeModel, Judged, Piece},
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -92,6 +92,8 @@ pub struct Remote {
     exchange: Option<Exchange>,
     breaker: Breaker,
     asks: usize,
+    /// The edge, if its states are offered to a cloud that collects.
+    shares: Option<EdgeModel>,
 }
 
 impl Remote {
@@ -104,7 +106,16 @@ impl Remote {
     /// No cloud at all: every ask fails, and no socket is ever opened.
     pub fn offline(opening: Opening) -> Self {
         let breaker = Breaker::default();
-        Self { line: None, opening, client: None, exchange: None, breaker, asks: 0 }
+        let (client, exchange, shares) = (None, None, None);
+        Self { line: None, opening, client, exchange, breaker, asks: 0, shares }
+    }
+
+    /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
+    pub fn share(&mut self, edge: EdgeModel) {
+        if let Some(Client::Embedded(client)) = &mut self.client {
+            client.share(edge.clone());
+        }
+        self.shares = Some(edge);
     }
 
     /// Goes on with another conversation: what its beginning shares with this one is not read
@@ -213,7 +224,19 @@ impl Remote {
         let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
         if self.client.is_none() {
             let model = settings.model.as_deref();
-            self.client = Some(probe(http, settings.engine, model, self.opening.clone()).await?);
+            let mut client = probe(http, settings.engine, model, self.opening.clone()).await?;
+            match (&mut client, &self.shares) {
+                (Client::Embedded(client), Some(edge)) => client.share(edge.clone()),
+                (Client::Engine(client), Some(_)) => {
+                    let engine = client.line().dialect().engine().title();
+                    tracing::warn!(
+                        "{engine} takes no hidden states, and none are sent: only `tandem cloud \
+                         --collect` does"
+                    );
+                }
+                (_, None) => {}
+            }
+            self.client = Some(client);
         }
         self.client.as_mut().ok_or(CloudError::NotOpened)
     }
@@ -354,6 +377,12 @@ impl Cloud for Remote {
             if let Some(answer) = self.settle(tried).await {
                 return answer;
             }
+        }
+    }
+
+    fn saw(&mut self, step: &Step) {
+        if let Some(Client::Embedded(client)) = &mut self.client {
+            client.saw(step);
         }
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    Sampling, Token,
+    Sampling, Step, Token,
     trace::{Sent, Times, Usage},
 };
 
@@ -236,6 +236,10 @@ pub trait Cloud: Send {
     /// The next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
 
+    /// Shows what the edge saw where the next ask is about to be made, to a cloud that may pass it
+    /// on. Most do not look.
+    fn saw(&mut self, _step: &Step) {}
+
     /// Takes the account of what left this device since it was last taken.
     fn take_sent(&mut self) -> Sent {
         Sent::default()
@@ -249,6 +253,10 @@ impl<C: Cloud> Cloud for &mut C {
 
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send {
         (**self).next(ask)
+    }
+
+    fn saw(&mut self, step: &Step) {
+        (**self).saw(step);
     }
 
     fn take_sent(&mut self) -> Sent {

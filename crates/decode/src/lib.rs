@@ -7,6 +7,7 @@
 //! - [`edge`], [`router`], [`cloud`]: the seams to the small model, the judge and the large model
 //! - [`conversation`]: what both models are given to begin with
 //! - [`step`]: what the edge returns for one position
+//! - [`mod@features`]: the shape of its distribution, for whoever learns from it
 //! - [`decision`]: score, threshold, keep or ask
 //! - [`sampling`]: from logits to a token; `logits`: sums over a whole vocabulary
 //! - [`boundary`]: words, where the two vocabularies differ
@@ -25,6 +26,7 @@ pub mod decision;
 pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
+pub mod features;
 pub mod generation;
 pub mod logits;
 pub mod relay;

@@ -287,6 +287,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             sampling: &self.sampling,
         };
         let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
+        routing.cloud.saw(step);
         let answer = routing.cloud.next(ask).await?;
         *times += answer.times;
         if answer.tokens.is_empty() && !answer.end {

@@ -7,6 +7,9 @@
 //! | `shard-00007.open.jsonl` | of them, the positions that may be rolled out |
 //! | `rollouts-1.jsonl`, `rollouts-2.jsonl` | how roll-outs ended, a line each, by round |
 //! | `joint-00007.safetensors` | samples from joint decodes, of the second round |
+//! | `traffic-00007.safetensors` | samples of live use; such a folder holds nothing else |
+
+pub mod traffic;
 
 use std::{
     collections::HashMap,
@@ -42,7 +45,7 @@ pub struct About {
     pub exchange: Exchange,
     /// A digest of the examples.
     pub examples: String,
-    /// How many there are.
+    /// How many there are; of live use, how many there were so far.
     pub count: usize,
     /// Which roll-outs are made.
     pub seed: u64,
@@ -113,6 +116,12 @@ pub enum CollectionError {
         /// What is wanted now.
         here: String,
     },
+    /// Somebody else is filling it.
+    #[error("another process collects into {}: give another folder, or end that one", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A shard that cannot be read or written.
     #[error(transparent)]
     Sample(#[from] SampleError),
@@ -132,21 +141,31 @@ impl Collection {
         let here = Self { folder: folder.to_owned(), about };
         if !path.exists() {
             fs::create_dir_all(folder).map_err(|source| io_error(folder, source))?;
-            let json = serde_json::to_vec_pretty(&here.about)
-                .map_err(|e| malformed(&path, e.to_string()))?;
-            atomic::write(&path, &json).map_err(|source| io_error(&path, source))?;
+            here.write_about()?;
             return Ok(here);
         }
-        let there = Self::read(folder)?;
-        let (a, b) = (&there.about, &here.about);
+        Self::read(folder)?.check(&here.about)?;
+        for round in [Round::One, Round::Two] {
+            let path = here.rollouts_path(round);
+            mend(&path).map_err(|source| io_error(&path, source))?;
+        }
+        Ok(here)
+    }
+
+    /// Says what differs where something else is to be collected.
+    pub(crate) fn check(&self, other: &About) -> Result<(), CollectionError> {
+        let (a, b) = (&self.about, other);
         let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Other {
-            path: folder.to_owned(),
+            path: self.folder.clone(),
             what,
             there: there.to_string(),
             here: here.to_string(),
         };
         if a.model != b.model {
             return Err(differs("the edge", &a.model_name, &b.model_name));
+        }
+        if a.hidden != b.hidden {
+            return Err(differs("the length of hidden states", &a.hidden, &b.hidden));
         }
         if a.cloud != b.cloud {
             return Err(differs("the cloud", &a.cloud, &b.cloud));
@@ -161,11 +180,7 @@ impl Collection {
         if a.seed != b.seed {
             return Err(differs("the seed", &a.seed, &b.seed));
         }
-        for round in [Round::One, Round::Two] {
-            let path = here.rollouts_path(round);
-            mend(&path).map_err(|source| io_error(&path, source))?;
-        }
-        Ok(here)
+        Ok(())
     }
 
     /// Opens a collection that was made before.
@@ -179,6 +194,13 @@ impl Collection {
             return Err(malformed(&path, reason));
         }
         Ok(Self { folder: folder.to_owned(), about })
+    }
+
+    fn write_about(&self) -> Result<(), CollectionError> {
+        let path = self.folder.join("collection.json");
+        let json = serde_json::to_vec_pretty(&self.about);
+        let json = json.map_err(|e| malformed(&path, e.to_string()))?;
+        atomic::write(&path, &json).map_err(|source| io_error(&path, source))
     }
 
     /// What is collected.
@@ -280,26 +302,24 @@ impl Collection {
     /// Everything as it was read, without any roll-out.
     pub fn read_samples(&self) -> Result<Vec<Sample>, CollectionError> {
         let mut samples = vec![];
-        for shard in 0..self.shards() {
-            for kind in [Kind::Forced, Kind::Joint] {
-                if self.has(kind, shard) {
-                    samples.extend(read_shard(&self.path(kind, shard))?);
-                }
-            }
+        for path in self.files() {
+            samples.extend(read_shard(&path)?);
         }
         Ok(samples)
+    }
+
+    /// The shards that are there, in order.
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let kinds = |shard| [(Kind::Forced, shard), (Kind::Joint, shard)];
+        let collected = (0..self.shards()).flat_map(kinds).filter(|&(kind, n)| self.has(kind, n));
+        collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
     }
 
     /// A digest of everything in it.
     pub fn digest(&self) -> Result<String, CollectionError> {
         let mut hash = Sha256::new();
-        for shard in 0..self.shards() {
-            for kind in [Kind::Forced, Kind::Joint] {
-                if self.has(kind, shard) {
-                    let path = self.path(kind, shard);
-                    hash.update(fs::read(&path).map_err(|source| io_error(&path, source))?);
-                }
-            }
+        for path in self.files() {
+            hash.update(fs::read(&path).map_err(|source| io_error(&path, source))?);
         }
         for round in [Round::One, Round::Two] {
             let mut all = self.rolled_out(round)?;
@@ -389,108 +409,4 @@ fn malformed(path: &Path, reason: String) -> CollectionError {
 }
 
 #[cfg(test)]
-mod tests {
-    use half::f16;
-
-    use super::*;
-    use crate::FEATURES;
-
-    fn about(count: usize) -> About {
-        About {
-            format: About::FORMAT,
-            model: "m".into(),
-            model_name: "small".into(),
-            hidden: 2,
-            cloud: "large".into(),
-            exchange: Exchange::Text,
-            examples: "d".into(),
-            count,
-            seed: 1,
-        }
-    }
-
-    fn sample(example: u32, position: u32, found: Found) -> Sample {
-        Sample {
-            hidden: vec![f16::ZERO; 2],
-            features: [0.0; FEATURES],
-            label: if found == Found::Neither { Label::Unknown } else { Label::Trust },
-            found,
-            edge_logprob: -1.0,
-            cloud_logprob: -1.0,
-            agrees: None,
-            example,
-            position,
-        }
-    }
-
-    fn open(example: u32, position: u32) -> Open {
-        Open { example, position, proposed: Some(Token(9)), ask: false }
-    }
-
-    #[test]
-    fn roll_outs_label_what_was_open_and_the_second_round_has_the_last_word() {
-        let folder = tempfile::tempdir().unwrap();
-        let collection = Collection::begin(folder.path(), about(2)).unwrap();
-        let samples = [sample(0, 1, Found::Neither), sample(1, 4, Found::Neither)];
-        let places = [open(0, 1), open(1, 4)];
-        collection.write(Kind::Forced, 0, &samples, &places).unwrap();
-        assert_eq!(collection.drawn(10, false).unwrap(), places);
-        let note = |round, example, position, right| {
-            collection.note(round, RollOut { example, position, right }).unwrap();
-        };
-        note(Round::One, 0, 1, true);
-        let labels = |c: &Collection| -> Vec<_> {
-            c.samples().unwrap().iter().map(|s| (s.label, s.found)).collect()
-        };
-        let unknown = (Label::Unknown, Found::Neither);
-        assert_eq!(labels(&collection), [(Label::Trust, Found::RollOut), unknown]);
-        let before = collection.digest().unwrap();
-        note(Round::Two, 0, 1, false);
-        assert_eq!(labels(&collection)[0], (Label::Ask, Found::RollOut));
-        assert_ne!(collection.digest().unwrap(), before);
-    }
-
-    #[test]
-    fn the_draw_is_the_seeds_alone() {
-        let drawn = |seed| {
-            let folder = tempfile::tempdir().unwrap();
-            let about = About { seed, ..about(64) };
-            let collection = Collection::begin(folder.path(), about).unwrap();
-            for shard in 0..collection.shards() {
-                let places: Vec<_> =
-                    collection.examples(shard).map(|e| open(e as u32, 3)).collect();
-                collection.write(Kind::Forced, shard, &[], &places).unwrap();
-            }
-            collection.drawn(10, false).unwrap()
-        };
-        assert_eq!(drawn(1).len(), 10);
-        assert_eq!(drawn(1), drawn(1));
-        assert_ne!(drawn(1), drawn(2));
-    }
-
-    #[test]
-    fn a_line_cut_short_is_done_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let collection = Collection::begin(folder.path(), about(1)).unwrap();
-        let done = RollOut { example: 0, position: 1, right: true };
-        collection.note(Round::One, done).unwrap();
-        let path = folder.path().join("rollouts-1.jsonl");
-        let whole = fs::read(&path).unwrap();
-        fs::write(&path, [whole.as_slice(), b"{\"exam"].concat()).unwrap();
-        let again = Collection::begin(folder.path(), about(1)).unwrap();
-        assert_eq!(again.rolled_out(Round::One).unwrap(), [done]);
-        again.note(Round::One, done).unwrap();
-        assert_eq!(again.rolled_out(Round::One).unwrap(), [done, done]);
-    }
-
-    #[test]
-    fn another_collection_is_not_mixed_in() {
-        let folder = tempfile::tempdir().unwrap();
-        Collection::begin(folder.path(), about(1)).unwrap();
-        let other = About { model: "n".into(), model_name: "tiny".into(), ..about(1) };
-        let error = Collection::begin(folder.path(), other).unwrap_err().to_string();
-        assert!(error.contains("small") && error.contains("tiny"), "{error}");
-        fs::write(folder.path().join("collection.json"), b"{").unwrap();
-        assert!(Collection::read(folder.path()).is_err());
-    }
-}
+mod tests;

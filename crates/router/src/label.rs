@@ -150,7 +150,9 @@ impl Unit {
             agrees: Some(match (edge_right, cloud_right) {
                 (true, true) => true,
                 (true, false) | (false, true) => false,
-                (false, false) => alike(&vocabulary.piece(first.proposed), &cloud[0].greedy),
+                (false, false) => {
+                    alike(&vocabulary.piece(first.proposed), cloud[0].greedy.as_bytes())
+                }
             }),
             example: reading.example,
             position: u32::try_from(self.edge.start).unwrap_or(u32::MAX),
@@ -159,9 +161,29 @@ impl Unit {
     }
 }
 
+/// What a model would write next, as far as the other can compare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// The end of the text.
+    End,
+    /// A token, where ids travel.
+    Id(Token),
+    /// The first piece of a word, where text does.
+    Piece(&'a [u8]),
+}
+
+impl Choice<'_> {
+    /// Whether two models mean the same.
+    pub fn agrees(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Piece(a), Self::Piece(b)) => alike(a, b),
+            (a, b) => a == b,
+        }
+    }
+}
+
 /// Whether two first pieces of a word can be of the same word.
-fn alike(edge: &[u8], cloud: &str) -> bool {
-    let cloud = cloud.as_bytes();
+fn alike(edge: &[u8], cloud: &[u8]) -> bool {
     !edge.is_empty() && !cloud.is_empty() && (edge.starts_with(cloud) || cloud.starts_with(edge))
 }
 
@@ -251,6 +273,25 @@ mod tests {
         // The edge would go on with the word where the reference begins another.
         let labelled = labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
         assert_eq!(found(&labelled), [(0, Label::Trust, Found::Edge)]);
+    }
+
+    #[test]
+    fn choices_agree_by_id_by_word_or_by_ending() {
+        let (id, piece) =
+            (|id| Choice::Id(Token(id)), |text: &'static str| Choice::Piece(text.as_bytes()));
+        for (edge, cloud, agree) in [
+            (id(3), id(3), true),
+            (id(3), id(4), false),
+            (piece(" mount"), piece(" mountains"), true),
+            (piece(" mountains"), piece(" mount"), true),
+            (piece(" mount"), piece(" hill"), false),
+            (piece(""), piece(" hill"), false),
+            (Choice::End, Choice::End, true),
+            (Choice::End, id(3), false),
+            (piece(" hill"), Choice::End, false),
+        ] {
+            assert_eq!(edge.agrees(cloud), agree, "{edge:?} {cloud:?}");
+        }
     }
 
     #[test]

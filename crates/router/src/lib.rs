@@ -5,10 +5,10 @@
 //!
 //! One is trained. Its way, and the module that holds each part of it:
 //!
-//! - [`mod@features`]: what it sees of the distribution, besides the hidden state
+//! - [`mod@features`] (of `decode`): what it sees of the distribution, besides the hidden state
 //! - [`mod@label`]: what it should have said at each position of a worked answer
 //! - [`sample`]: what collecting keeps of one position, and files of many; [`collection`]: a folder
-//!   of such files
+//!   of such files, which [`collection::traffic`] fills from live use
 //! - [`mod@train`]: from samples to a router; [`metrics`] and [`plot`] say how good it is
 //! - [`mod@file`]: the router file; [`metadata`]: what it says about itself
 //! - [`mlp`]: the router that is built from it
@@ -18,7 +18,6 @@ mod atomic;
 pub mod collection;
 pub mod constant;
 pub mod entropy;
-pub mod features;
 pub mod file;
 pub mod kind;
 pub mod label;
@@ -35,8 +34,8 @@ pub mod train;
 
 pub use collection::{Collection, CollectionError};
 pub use constant::Constant;
+pub use decode::features::{self, FEATURES, TOP, features};
 pub use entropy::Entropy;
-pub use features::{FEATURES, TOP, features};
 pub use file::{FileError, Flaw, Layer, RouterFile};
 pub use kind::{Kind, UnknownRouter};
 pub use margin::Margin;

@@ -25,7 +25,7 @@ pub struct Sample {
     pub label: Label,
     /// How that is known.
     pub found: Found,
-    /// The edge's log-probability of the reference's token.
+    /// The edge's log-probability of the reference's token; NaN when unknown.
     pub edge_logprob: f32,
     /// The cloud's log-probability of the reference's next word or token; NaN when unknown.
     pub cloud_logprob: f32,
@@ -61,7 +61,7 @@ pub enum Found {
     RollOut,
     /// On the way of a joint decode.
     Joint,
-    /// From use.
+    /// Live use: whether the cloud agrees, and nothing else, is known.
     Traffic,
 }
 

@@ -159,6 +159,11 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
     pub system: String,
 
+    /// Send the hidden state and the proposal with every ask, so that a cloud that collects can
+    /// learn from them
+    #[arg(long, requires = "cloud", help_heading = "Cloud")]
+    pub share_states: bool,
+
     #[command(flatten)]
     pub sampling: SamplingArgs,
 
@@ -364,6 +369,11 @@ pub struct CloudArgs {
     /// used session leaves when it is full
     #[arg(long, value_name = "N", default_value = "16384", value_parser = count)]
     pub cache_tokens: usize,
+
+    /// Keep what edges with --share-states send in this folder, for `tandem router train
+    /// --objective agree`; one that was begun is gone on with
+    #[arg(long, value_name = "FOLDER")]
+    pub collect: Option<PathBuf>,
 
     #[command(flatten)]
     pub machine: MachineArgs,

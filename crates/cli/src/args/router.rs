@@ -99,7 +99,7 @@ pub struct CollectArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct TrainArgs {
-    /// Folders that `tandem router collect` filled
+    /// Folders that `tandem router collect` or `tandem cloud --collect` filled
     #[arg(value_name = "FOLDER", required = true)]
     pub collections: Vec<PathBuf>,
 

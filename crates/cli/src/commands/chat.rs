@@ -77,7 +77,8 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     // The mode may change later: the router is chosen in any case.
     let joint = Generate::new(&GenerateArgs { mode: Mode::Joint, ..wanted.clone() })?;
     let generate = Generate { mode: wanted.mode, ..joint };
-    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let mut pair = pair.sharing(wanted.share_states);
     pair.prepare(generate.mode).await?;
     let messages = vec![Message::system(&generate.system)];
     let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };

@@ -1,11 +1,11 @@
 //! `tandem cloud`: the large model for edges elsewhere.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use engine::{Compute, LoadOptions};
 use models::catalog;
-use serve::cloud::{Config, LazyModel, app, run};
+use serve::cloud::{Collector, Config, LazyModel, app, run};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -39,14 +39,25 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         chunk: 32,
         ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
     };
+    let collector = match &args.collect {
+        Some(folder) => Some(Arc::new(Collector::start(folder.clone(), options.name())?)),
+        None => None,
+    };
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
     if !address.ip().is_loopback() && args.key.is_none() {
         say(&format!("warning: everybody who reaches {address} can use this cloud; set --key"));
     }
+    if let Some(folder) = &args.collect {
+        let folder = folder.display();
+        say(&format!("collecting what edges with --share-states send in {folder}"));
+    }
     say(&format!("listening on http://{address}"));
-    let config = Config { key: args.key, ..Config::default() };
+    let config = Config { key: args.key, collector: collector.clone(), ..Config::default() };
     run(listener, app(model, config), interrupted()).await?;
+    if let Some(collector) = collector {
+        collector.finish();
+    }
     Ok(ExitCode::SUCCESS)
 }

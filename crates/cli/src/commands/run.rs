@@ -24,7 +24,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let generate = Generate::new(&wanted)?;
     let mut teller = Teller::new(&args.output)?;
     let messages = [Message::system(&generate.system), Message::user(prompt)];
-    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let mut pair = pair.sharing(wanted.share_states);
     let mut generation = pair.begin(&generate, &messages).await?;
     let end = teller.tell(&generate, &mut generation).await?;
     drop(generation);

@@ -18,6 +18,7 @@ use crate::{
     crew::Crew,
     interrupt::interrupted,
     judge::{Judge, default_threshold},
+    pair::edge_model,
     show::say,
 };
 
@@ -55,6 +56,9 @@ pub async fn build(
     // Requests choose the mode: the router is chosen in any case.
     let generate = Generate::new(&GenerateArgs { mode: args::Mode::Joint, ..wanted.clone() })?;
     let mut models = Models::new(crew.edge().clone(), crew.cloud_settings().cloned());
+    if wanted.share_states {
+        models = models.sharing(edge_model(crew.edge_options(), crew.edge())?);
+    }
     if let Some(template) = config::cloud_template(&wanted.cloud.place)? {
         models = models.with_template(move |messages| {
             let parts = template::render(&template, &template::Specials::default(), messages);

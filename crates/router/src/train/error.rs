@@ -28,6 +28,18 @@ pub enum TrainError {
         /// What they were for.
         objective: Objective,
     },
+    /// Live use has no right answers.
+    #[error(
+        "all {all} samples are of live traffic, which says whether the cloud agrees and not what \
+         was right: train with --objective agree, or add a folder of `tandem router collect` for \
+         {objective}"
+    )]
+    OnlyTraffic {
+        /// How many there are in all.
+        all: usize,
+        /// What they were for.
+        objective: Objective,
+    },
     /// Too few to hold some out.
     #[error(
         "the samples are from {found} examples, and at least {wanted} are needed: collect more"

@@ -35,7 +35,7 @@ use crate::{
     metadata::{FORMAT, Metadata, Objective, Point},
     metrics::{Bin, RocPoint},
     mlp::Mlp,
-    sample::Sample,
+    sample::{Found, Sample},
 };
 
 pub use error::TrainError;
@@ -105,7 +105,12 @@ pub fn train(
     options.validate()?;
     let objective = options.objective;
     if !samples.iter().any(|sample| objective.target(sample).is_some()) {
-        return Err(TrainError::NoSamples { all: samples.len(), objective });
+        let all = samples.len();
+        let traffic = all > 0 && samples.iter().all(|sample| sample.found == Found::Traffic);
+        if traffic && objective != Objective::Agree {
+            return Err(TrainError::OnlyTraffic { all, objective });
+        }
+        return Err(TrainError::NoSamples { all, objective });
     }
     data::check(samples, about.hidden)?;
     let parts = split(samples.iter().map(|s| s.example), options.held_out, options.seed)?;

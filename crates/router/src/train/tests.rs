@@ -194,8 +194,16 @@ fn what_cannot_be_trained_on_is_named() {
     short[7].hidden.pop();
     let mut infinite = good.clone();
     infinite[8].hidden[0] = f16::INFINITY;
+    let use_alone: Vec<Sample> = good
+        .iter()
+        .map(|s| {
+            let (label, found) = (Label::Unknown, Found::Traffic);
+            Sample { label, found, agrees: Some(true), ..s.clone() }
+        })
+        .collect();
     let options = options();
     let cases = [
+        (fails(&use_alone, &options), "train with --objective agree"),
         (fails(&[], &options), "none of the 0 samples"),
         (fails(&good, &Options { objective: Objective::CoLlm, ..options.clone() }), "co-llm"),
         (fails(&good[..10], &options), "2 examples"),

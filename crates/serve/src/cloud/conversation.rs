@@ -36,6 +36,11 @@ impl Conversation {
         self.exchange
     }
 
+    /// What it began with.
+    pub fn prompt(&self) -> &[Token] {
+        &self.prompt
+    }
+
     /// Behind the prompt.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens

@@ -9,6 +9,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use super::collect::Collector;
+
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -21,8 +23,8 @@ pub(crate) struct Metrics {
     work: Histogram,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    pub fn new(collector: Option<&Collector>) -> Self {
         let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem_cloud"),
@@ -45,11 +47,15 @@ impl Default for Metrics {
         r.register_with_unit("queued", help, Unit::Seconds, metrics.queued.clone());
         let help = "What an ask took to read and write";
         r.register_with_unit("work", help, Unit::Seconds, metrics.work.clone());
+        if let Some(collector) = collector {
+            let help = "Samples of live use taken for training";
+            r.register("collected_samples", help, collector.taken().clone());
+            let help = "Samples of live use that could not be kept";
+            r.register("lost_samples", help, collector.lost().clone());
+        }
         metrics
     }
-}
 
-impl Metrics {
     /// A request was answered.
     pub fn request(&self, route: &str, status: u16) {
         let labels = [("route", route.to_owned()), ("status", status.to_string())];

@@ -2,6 +2,7 @@
 //!
 //! - [`app`] and [`run`]: the server; `routes` holds one file a route, `body` and `error` are their
 //!   one door in and out
+//! - [`collect`]: what edges see, kept for training where both sides want that
 //! - [`lazy`]: the model, loaded when the first session needs it
 //! - `metrics`: figures
 //! - `sessions`: who is here, and who has to leave when memory is full
@@ -9,6 +10,7 @@
 //! - `writer`: the next tokens, or the next word
 
 mod body;
+pub mod collect;
 mod conversation;
 mod error;
 pub mod lazy;
@@ -34,6 +36,7 @@ use tokio::net::TcpListener;
 
 use self::{error::ApiError, metrics::Metrics, sessions::Sessions};
 use crate::listen::{Patience, listen};
+pub use collect::Collector;
 pub use lazy::LazyModel;
 
 /// The largest request read: a context of a million characters, four times over.
@@ -46,11 +49,13 @@ pub struct Config {
     pub key: Option<String>,
     /// Whether caches are kept between answers. Only for measuring what that is worth.
     pub reuse: bool,
+    /// Where samples of live use go, if they are collected.
+    pub collector: Option<Arc<Collector>>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { key: None, reuse: true }
+        Self { key: None, reuse: true, collector: None }
     }
 }
 
@@ -64,7 +69,8 @@ pub(crate) struct Server {
 
 /// The routes, as a service that needs no socket.
 pub fn app(model: LazyModel, config: Config) -> Router {
-    let (sessions, metrics) = (Sessions::default(), Metrics::default());
+    let metrics = Metrics::new(config.collector.as_deref());
+    let sessions = Sessions::default();
     let server = Arc::new(Server { config, model, sessions, metrics });
     Router::new()
         .route("/v1/sessions", post(routes::open::open))

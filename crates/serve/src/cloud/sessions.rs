@@ -11,7 +11,7 @@ use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{conversation::Conversation, error::ApiError};
+use super::{collect::Source, conversation::Conversation, error::ApiError};
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const REMEMBERED: usize = 4096;
@@ -23,6 +23,8 @@ pub(crate) struct Session {
     pub conversation: Conversation,
     /// The last question's number and its answer, should it be asked again.
     pub last: Option<(u64, Answer)>,
+    /// Where it stands as a source of samples, if it is one.
+    pub source: Option<Source>,
 }
 
 /// A session that nobody else uses at the moment.

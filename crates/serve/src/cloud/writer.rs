@@ -25,6 +25,8 @@ pub(crate) struct Task {
     pub sampling: Sampling,
     /// Whether the cache is kept from the last answer.
     pub reuse: bool,
+    /// Whether to tell which token was the likeliest to begin with.
+    pub likeliest: bool,
 }
 
 impl Task {
@@ -44,14 +46,16 @@ impl Task {
     }
 }
 
-/// Writes what comes next and accepts it into the conversation.
+/// Writes what comes next and accepts it into the conversation. The token beside the answer is the
+/// likeliest first one, if it was to be told.
 pub(crate) async fn write(
     session: &mut Session,
     sessions: &Sessions,
     task: &Task,
-) -> Result<Answer, ApiError> {
+) -> Result<(Answer, Option<Token>), ApiError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
     let (mut cost, mut logits) = prefill(session, sessions, task.reuse).await?;
+    let likeliest = task.likeliest.then(|| sampling::argmax(&logits)).flatten();
     let room = session.sequence.model().context() - session.sequence.tokens().len();
     let mut draft = Draft::new(vocabulary.as_ref(), &session.conversation);
     let mut finish = None;
@@ -83,7 +87,7 @@ pub(crate) async fn write(
     let ids: Vec<_> = tokens.iter().filter_map(|t| t.id).collect();
     let text: String = tokens.iter().map(|t| t.text.as_str()).collect();
     session.conversation.accept(vocabulary.as_ref(), &ids, &text);
-    Ok(Answer { tokens, finish_reason: finish, cost })
+    Ok((Answer { tokens, finish_reason: finish, cost }, likeliest))
 }
 
 /// Reads what is not cached yet.

@@ -1,6 +1,9 @@
 //! The real models: an edge on this machine, and a cloud wherever it is.
 
-use cloud::{EdgeSide, Opening, Remote, Settings, probe_messages, protocol::Prompt};
+use cloud::{
+    EdgeSide, Opening, Remote, Settings, probe_messages,
+    protocol::{EdgeModel, Prompt},
+};
 use decode::{Message, Token};
 use engine::{EngineError, Model, Sequence};
 
@@ -17,13 +20,20 @@ pub struct Models {
     edge: Model,
     /// `None` where no cloud may be asked.
     cloud: Option<Settings>,
+    /// The edge, if a cloud that collects is offered what it sees.
+    shares: Option<EdgeModel>,
     render: Option<Box<Render>>,
 }
 
 impl Models {
     /// An edge that has room for every seat, and a cloud.
     pub fn new(edge: Model, cloud: Option<Settings>) -> Self {
-        Self { edge, cloud, render: None }
+        Self { edge, cloud, shares: None, render: None }
+    }
+
+    /// Offers what the edge sees to a cloud that collects.
+    pub fn sharing(self, edge: EdgeModel) -> Self {
+        Self { shares: Some(edge), ..self }
     }
 
     /// The template the cloud's prompts are rendered in, where the cloud does not apply its own.
@@ -76,10 +86,13 @@ impl Pair for Models {
         &self,
     ) -> Result<Seat<Sequence, Remote>, Box<dyn std::error::Error + Send + Sync>> {
         let opening = Opening::alone(Prompt::Messages(vec![]));
-        let cloud = match &self.cloud {
+        let mut cloud = match &self.cloud {
             Some(settings) => Remote::new(settings.clone(), opening)?,
             None => Remote::offline(opening),
         };
+        if let Some(edge) = &self.shares {
+            cloud.share(edge.clone());
+        }
         Ok(Seat { edge: self.edge.open().await?, cloud })
     }
 

@@ -41,7 +41,8 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     if wanted.cloud.place.offline {
         return Err(UsageError("all three modes are measured: not with --offline".into()).into());
     }
-    let mut pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
+    let mut pair = pair.sharing(wanted.share_states);
     // Loading the models is not what is measured.
     answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
     // The modes take turns, so that a moment in which the machine is slow is shared by all.

@@ -20,7 +20,8 @@ fn advance(session: &mut Session, place: &Place, append: &Piece) -> Result<(), A
     moved.map_err(|refusal| refuse(refusal, session))
 }
 
-fn refuse(refusal: Refusal, session: &Session) -> ApiError {
+/// Tells a caller why it cannot go on.
+pub(super) fn refuse(refusal: Refusal, session: &Session) -> ApiError {
     match refusal {
         Refusal::Conflict(message) => ApiError::conflict(message, session.conversation.place()),
         Refusal::Invalid(message) => ApiError::invalid(message),

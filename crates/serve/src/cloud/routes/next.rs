@@ -12,6 +12,7 @@ use super::advance;
 use crate::cloud::{
     Server,
     body::Body,
+    collect,
     error::ApiError,
     writer::{self, Task, milliseconds},
 };
@@ -33,12 +34,25 @@ pub async fn next(
         }
         _ => {}
     }
-    let task = Task { want: next.want, sampling: next.sampling, reuse: server.config.reuse };
+    let sight = collect::read(session, next.edge.as_ref())?;
+    let task = Task {
+        want: next.want,
+        sampling: next.sampling,
+        reuse: server.config.reuse,
+        // Whatever was drawn: a router learns from what the cloud holds likeliest.
+        likeliest: sight.is_some(),
+    };
     task.validate(session.conversation.exchange())?;
     advance(session, &Place { position: next.position, hash: next.hash }, &next.append)?;
-    let mut answer = writer::write(session, &server.sessions, &task).await?;
+    let position = session.conversation.position();
+    let (mut answer, likeliest) = writer::write(session, &server.sessions, &task).await?;
     answer.cost.queued_ms += milliseconds(waited);
     server.metrics.ask(&answer.cost);
     session.last = Some((next.sequence, answer.clone()));
+    if let (Some(collector), Some(sight), Some(likeliest)) =
+        (&server.config.collector, sight, likeliest)
+    {
+        collector.take(session, sight, position, likeliest);
+    }
     Ok(Json(answer))
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use ::cloud::protocol::{Open, Opened, Prompt};
+use ::cloud::protocol::{EdgeModel, Open, Opened, Prompt, Sharing};
 use axum::{Json, extract::State};
 use decode::{Exchange, Token, Vocabulary};
-use engine::{Model, Sequence};
+use engine::Model;
 
 use crate::cloud::{
     Server,
     body::Body,
+    collect::Source,
     conversation::{Conversation, Refusal, known},
     error::ApiError,
     sessions::Session,
@@ -31,15 +32,43 @@ pub async fn open(
     let vocabulary = model.vocabulary().fingerprint();
     let same = open.vocabulary.is_none_or(|edge| edge == vocabulary);
     let exchange = if same { Exchange::Ids } else { Exchange::Text };
-    let sequence = match &open.from {
-        Some(from) => take_over(&server, model, from).await?,
+    let (mut source, sharing) = offered(&server, open.edge, exchange).await?;
+    let earlier = match &open.from {
+        Some(from) => server.sessions.remove(from).await.ok(),
+        None => None,
+    };
+    let sequence = match earlier {
+        Some(earlier) => {
+            if let Some(source) = &mut source {
+                source.follow(&earlier, &prompt);
+            }
+            earlier.sequence
+        }
         None => server.sessions.open_sequence(model).await?,
     };
     let id = name()?;
     let conversation = Conversation::new(exchange, prompt);
-    server.sessions.insert(Session { id: id.clone(), sequence, conversation, last: None });
+    server.sessions.insert(Session { id: id.clone(), sequence, conversation, last: None, source });
     let (context, load_ms) = (model.context(), milliseconds(load));
-    Ok(Json(Opened { session: id, exchange, vocabulary, context, load_ms }))
+    Ok(Json(Opened { session: id, exchange, vocabulary, context, load_ms, sharing }))
+}
+
+/// What becomes of states an edge offers.
+async fn offered(
+    server: &Server,
+    edge: Option<EdgeModel>,
+    exchange: Exchange,
+) -> Result<(Option<Source>, Option<Sharing>), ApiError> {
+    let Some(edge) = edge else { return Ok((None, None)) };
+    let Some(collector) = server.config.collector.clone() else {
+        return Ok((None, Some(Sharing::Refused("it does not collect".into()))));
+    };
+    // The first offer begins the folder.
+    let asked = tokio::task::spawn_blocking(move || collector.welcome(edge, exchange)).await;
+    match asked.map_err(|e| ApiError::model(&e))? {
+        Ok(source) => Ok((Some(source), Some(Sharing::Welcome))),
+        Err(reason) => Ok((None, Some(Sharing::Refused(reason)))),
+    }
 }
 
 fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ApiError> {
@@ -53,14 +82,6 @@ fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ApiError> {
             Err(Refusal::Invalid(message)) => Err(ApiError::invalid(message)),
             Err(Refusal::Conflict(message)) => Err(ApiError::invalid(message)),
         },
-    }
-}
-
-/// The cache of the caller's earlier session; a new one if that is gone.
-async fn take_over(server: &Server, model: &Model, from: &str) -> Result<Sequence, ApiError> {
-    match server.sessions.remove(from).await {
-        Ok(session) => Ok(session.sequence),
-        Err(_) => server.sessions.open_sequence(model).await,
     }
 }
 

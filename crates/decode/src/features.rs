@@ -1,6 +1,6 @@
 //! What a trained router sees of the edge's distribution, besides the hidden state.
 
-use decode::logits::exponential_sums;
+use crate::logits::exponential_sums;
 
 /// How many of the highest probabilities are kept.
 pub const TOP: usize = 8;
