@@ -5,4 +5,5 @@ mod alone;
 mod common;
 mod dialects;
 mod misbehaviour;
+mod share;
 mod tls;

@@ -1,7 +1,7 @@
 //! `tandem bench serve`: what the server adds to a text, and several texts at once.
 //!
-//! In process and over the socket take turns on the same loaded model, so that a moment in which the
-//! machine is slow is shared by both.
+//! In process and over the socket take turns on the same loaded model, in short texts and in changing
+//! order, so that a moment in which the machine is slow is shared by both.
 
 use std::{
     io::Write,
@@ -28,6 +28,9 @@ use crate::{
     crew::{Crew, Way, Worker},
 };
 
+/// Texts a run is cut into.
+const SLICES: usize = 8;
+
 /// One text, timed by whoever waits for it.
 struct Timed {
     first: Duration,
@@ -36,9 +39,9 @@ struct Timed {
 }
 
 impl Timed {
-    /// Behind the first token: what comes before it is prefill.
+    /// Tokens a second behind the first: what comes before it is prefill.
     fn rate(&self) -> f64 {
-        (self.tokens.saturating_sub(1)) as f64 / (self.total - self.first).as_secs_f64()
+        self.tokens.saturating_sub(1) as f64 / (self.total - self.first).as_secs_f64()
     }
 }
 
@@ -76,15 +79,22 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     let mut worker = crew.worker().await?;
 
     let (mut inside, mut outside) = (vec![], vec![]);
-    // The first turn warms up.
+    let tokens = args.tokens.div_ceil(SLICES).max(2);
+    // The first run warms up.
     for run in 0..=args.runs {
-        let turns = (
-            in_process(&mut worker, run, args.tokens).await?,
-            reader.read(run, args.tokens).await?,
-        );
-        if run > 0 {
-            inside.push(turns.0);
-            outside.push(turns.1);
+        for number in run * SLICES..(run + 1) * SLICES {
+            let (first, second);
+            if number % 2 == 0 {
+                first = in_process(&mut worker, number, tokens).await?;
+                second = reader.read(number, tokens).await?;
+            } else {
+                second = reader.read(number, tokens).await?;
+                first = in_process(&mut worker, number, tokens).await?;
+            }
+            if run > 0 {
+                inside.push(first);
+                outside.push(second);
+            }
         }
     }
     let (mut all, mut one, mut slowest) = (vec![], vec![], vec![]);
@@ -141,15 +151,15 @@ fn show(f: &Figures, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Texts of one length that share nothing: no cache spares anybody anything.
-fn question(number: usize) -> String {
-    format!("{:04}. Write a long story about a river, a mill and a bridge.", number % 10_000)
+/// Prompts of one length that begin alike: what the cache of the last one spares, it spares both.
+fn prompt(number: usize) -> [Message; 2] {
+    let system = format!("{:04} You are a helpful assistant.", number % 10_000);
+    let user = "Write a long story about a river, a mill and a bridge.";
+    [Message::system(&system), Message::user(user)]
 }
 
 async fn in_process(worker: &mut Worker, number: usize, tokens: usize) -> anyhow::Result<Timed> {
-    let system = Message::system("You are a helpful assistant.");
-    let messages = [system, Message::user(question(number))];
-    worker.edge.truncate(0);
+    let messages = prompt(number);
     let started = Instant::now();
     let judge = Kind::Never.build(0);
     let way = Way::Joint(judge.as_ref(), Threshold::NEVER.into());
@@ -170,10 +180,7 @@ impl Reader {
     async fn read(&self, number: usize, tokens: usize) -> anyhow::Result<Timed> {
         let body = json!({
             "model": "tandem-small",
-            "messages": [
-                { "role": "system", "content": "You are a helpful assistant." },
-                { "role": "user", "content": question(number) },
-            ],
+            "messages": prompt(number),
             "max_tokens": tokens,
             "temperature": 0,
             "stream": true,

@@ -1,6 +1,7 @@
 //! With real weights, or with a clock in hand: `scripts/test.sh` runs what is in here alone.
 
 mod bridge;
+mod collect;
 mod crowd;
 mod engines;
 mod loop_llama;

@@ -1,15 +1,12 @@
 //! Collecting live use, and the cloud's figures, over real HTTP with the real small model.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::{path::Path, sync::Arc};
 
 use cloud::{
     Address,
     protocol::{EdgeModel, Seen, id_bytes, prefix_hash},
 };
-use common::{edge, remote, small, start};
 use decode::{
     Exchange, Limits, OnCloudError, Plan, Reading, Routing, Sampling, Session, Step, Threshold,
     Token, Vocabulary, fake::FakeVocabulary,
@@ -19,6 +16,8 @@ use reqwest::Client;
 use router::{Collection, Constant, Found, Label, Sample};
 use serde_json::{Value, json};
 use serve::cloud::{Collector, Config};
+
+use crate::common::{edge, remote, small, start};
 
 const QUESTION: &str = "What is the capital of France?";
 
@@ -270,7 +269,7 @@ async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
         if shares {
             cloud.share(offer.clone());
         }
-        let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
+        let prompt = model.vocabulary().prompt(&crate::common::messages(QUESTION)).unwrap();
         let sampling = Sampling::default();
         let limits = Limits { max_tokens: 4, stops: vec![] };
         let plan = Plan { prompt, written: vec![], sampling, limits };

@@ -1,11 +1,10 @@
 //! An edge that would share its states, and engines that take none.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use cloud::protocol::EdgeModel;
-use common::{Dialect, Fake};
 use decode::{Ask, Cloud, Exchange, Reading, Sampling, Step, Token, Want};
+
+use crate::common::{Dialect, Fake};
 
 #[tokio::test]
 async fn no_engine_but_ours_is_sent_a_state() {

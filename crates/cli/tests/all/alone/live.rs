@@ -1,15 +1,14 @@
 //! From live use to a router, end to end: `tandem cloud --collect`, edges that share, training.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-mod common;
-
 use std::{
     io::{BufRead, BufReader},
     path::Path,
 };
 
-use common::{Cloud, SMALL, interrupt, run, run_with_input, tandem};
 use router::{Collection, Found};
+
+use crate::common::{Cloud, SMALL, interrupt, run, run_with_input, tandem};
 
 /// The small model with an adapter is a cloud with the edge's vocabulary and a mind of its own.
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/commonsenseqa/edge.gguf");
