@@ -41,7 +41,8 @@ try() {
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 
-cargo build -q --release -p serve --test all
+# The whole workspace: one package alone would be built anew, with features of its own.
+cargo build -q --release --workspace --test all
 for engine in ${@:-vllm sglang llama-server}; do
     echo "== $engine: installing" >&2
     venv=$(scripts/engines/install.sh "$engine")
@@ -68,7 +69,7 @@ for engine in ${@:-vllm sglang llama-server}; do
     # The first answer compiles what it needs; it is no measure.
     try "$tandem" doctor --cloud "$url" --cloud-key "$key" --edge-model "$model"
     try env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" TANDEM_ENGINE_MODEL="$float32" \
-        cargo test -q --release -p serve --test all a_started_engine -- --ignored --nocapture
+        cargo test -q --release --workspace --test all a_started_engine -- --ignored --nocapture
     try "$tandem" bench ask --cloud "$url" --cloud-key "$key" --lengths 256,512,1024,2048
     try "$tandem" run "Why is the sky blue?" --cloud "$url" --cloud-key "$key" \
         --edge-model "$model" --threshold 0.5 --max-tokens 40 --on-cloud-error fail
