@@ -83,17 +83,17 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     // The first run warms up.
     for run in 0..=args.runs {
         for number in run * SLICES..(run + 1) * SLICES {
-            let (first, second);
+            let (ours, theirs);
             if number % 2 == 0 {
-                first = in_process(&mut worker, number, tokens).await?;
-                second = reader.read(number, tokens).await?;
+                ours = in_process(&mut worker, number, tokens).await?;
+                theirs = reader.read(number, tokens).await?;
             } else {
-                second = reader.read(number, tokens).await?;
-                first = in_process(&mut worker, number, tokens).await?;
+                theirs = reader.read(number, tokens).await?;
+                ours = in_process(&mut worker, number, tokens).await?;
             }
             if run > 0 {
-                inside.push(first);
-                outside.push(second);
+                inside.push(ours);
+                outside.push(theirs);
             }
         }
     }
