@@ -2,7 +2,7 @@
 
 use super::{
     cue::{Kind, boxes, cues, line, sentence},
-    value::{Value, clean, normal_number},
+    value::{Value, clean, is_number, normal_number},
 };
 
 /// The number an answer concludes with, as [`normal_number`] writes it.
@@ -26,11 +26,7 @@ pub fn number(text: &str) -> Option<String> {
             return first(said);
         }
     }
-    let whole = normal_number(text);
-    if Value::read(&clean(&whole)).is_some_and(|(_, rest)| rest.is_empty()) {
-        return Some(whole);
-    }
-    concluded(text)
+    if is_number(text) { Some(normal_number(text)) } else { concluded(text) }
 }
 
 /// The first number; `None` if it is part of a sum, or another one is offered with it.

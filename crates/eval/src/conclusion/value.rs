@@ -6,12 +6,19 @@ use super::cue::balanced;
 
 /// A number as it is compared: without currency, thousands marks, per cent, units and trailing
 /// zeros, as a decimal where it ends and as a fraction in lowest terms where it does not. What is
-/// no number is returned without spaces and LaTeX's ways to write the same.
+/// no number is returned without LaTeX's ways to write the same, and without spaces where these do
+/// not keep numbers apart.
 pub fn normal_number(text: &str) -> String {
-    let text = clean(text);
-    match Value::whole(&text) {
-        Some(value) => value.to_string(),
-        None => text.split_whitespace().collect(),
+    let mut text = clean(text);
+    loop {
+        if let Some(value) = Value::whole(&text) {
+            return value.to_string();
+        }
+        let joined: String = text.split_whitespace().collect();
+        if joined == text || is_number(&joined) {
+            return text;
+        }
+        text = clean(&joined);
     }
 }
 
@@ -23,8 +30,19 @@ pub fn is_number(text: &str) -> bool {
 /// A space that may stand between thousands; others stand between numbers.
 const THIN: &str = "\u{2009}";
 
-/// Without what does not change the value.
+/// Without what does not change the value. What is clean stays as it is.
 pub fn clean(text: &str) -> String {
+    let mut text = text.to_owned();
+    loop {
+        let cleaner = clean_once(&text);
+        if cleaner == text {
+            return text;
+        }
+        text = cleaner;
+    }
+}
+
+fn clean_once(text: &str) -> String {
     let mut text = text.trim().to_owned();
     for (written, means) in [
         ("\\dfrac", "\\frac"),
@@ -310,6 +328,9 @@ mod tests {
             ("3 or 4", "3or4"),
             ("(1, 2)", "(1,2)"),
             ("1, 2", "1,2"),
+            ("3 4", "3 4"),
+            (".5\n1", ".5 1"),
+            ("* *5 x", "5x"),
             ("2\\pi", "2\\pi"),
             ("\\left( 1 \\right)", "(1)"),
             ("1/0", "1/0"),
