@@ -233,7 +233,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     fn alternatives(&self, step: &Step) -> Vec<Alternative> {
-        let likeliest = sampling::likeliest(&step.logits, self.watch.unwrap_or_default());
+        let Some(count) = self.watch.filter(|&count| count > 0) else { return vec![] };
+        let likeliest = sampling::likeliest(&step.logits, count);
         let told = |(token, logprob): (Token, f32)| {
             let bytes = self.vocabulary.spell(token);
             let text = String::from_utf8_lossy(&bytes).into_owned();

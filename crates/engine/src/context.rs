@@ -9,6 +9,9 @@ pub struct Sizes {
     pub cells: usize,
     /// Sequences at once.
     pub sequences: usize,
+    /// Whether each sequence has an equal part of the cells to itself. Then a step looks at its own
+    /// sequence only; otherwise it passes over the cells of all others.
+    pub apart: bool,
     /// Tokens passed in one call.
     pub batch: usize,
     /// Threads that compute.

@@ -303,7 +303,7 @@ impl Context {
             params.n_threads = threads;
             params.n_threads_batch = threads;
             params.pooling_type = sys::LLAMA_POOLING_TYPE_NONE;
-            params.kv_unified = true;
+            params.kv_unified = !sizes.apart;
             params.no_perf = true;
             NonNull::new(sys::llama_init_from_model(model.model.as_ptr(), params))
                 .ok_or_else(complaint)?

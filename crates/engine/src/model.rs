@@ -99,10 +99,13 @@ impl LoadOptions {
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
-        // llama.cpp hands out cells in blocks of 256.
-        let cells = self.cells.next_multiple_of(256);
         let Self { sequences, chunk, threads, .. } = *self;
-        Sizes { cells, sequences, batch: chunk, threads }
+        // Where there is room for all at their longest, nobody needs another's.
+        let apart = self.cells >= self.context * sequences;
+        // llama.cpp hands out cells in blocks of 256.
+        let block = |cells: usize| cells.next_multiple_of(256);
+        let cells = if apart { block(self.context) * sequences } else { block(self.cells) };
+        Sizes { cells, sequences, apart, batch: chunk, threads }
     }
 
     /// Loads the model and allocates its caches.

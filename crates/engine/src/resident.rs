@@ -115,16 +115,20 @@ impl Resident {
         answered
     }
 
-    /// Reads the last token of every sequence that wants its hidden state, in one call.
+    /// Reads the last token of every sequence that wants its hidden state, in one call: in the order
+    /// of their places, for llama.cpp computes neighbours together.
     fn read_hidden(&mut self) -> usize {
         let mut entries = vec![];
-        let mut shares = vec![];
-        for job in &self.jobs {
+        let mut shares: Vec<_> =
+            self.jobs.iter().map(|_| Share { take: 0, output: None }).collect();
+        let mut turns: Vec<_> = self.jobs.iter().zip(&mut shares).collect();
+        turns.sort_by_key(|(job, _)| job.sequence);
+        for (job, share) in turns {
             let ready = matches!(job.want, Want::Step { hidden: true, .. }) && job.left() == 1;
             let take = usize::from(ready && entries.len() < self.context.sizes().batch);
             entries.extend(self.entries(job, take, true));
             let output = (take > 0).then(|| entries.len() - 1);
-            shares.push(Share { take, output });
+            *share = Share { take, output };
         }
         self.read(&entries, true, shares)
     }

@@ -94,7 +94,13 @@ async fn teacher_forced(sequence: &mut Sequence, tokens: &[Token]) -> Vec<Vec<f3
 
 #[tokio::test]
 async fn sequences_side_by_side_think_what_they_think_alone() {
-    let model = load(options()).await.unwrap();
+    // In one cache, and each in a part of its own.
+    for cells in [2048, 4 * 1024] {
+        side_by_side(load(LoadOptions { cells, ..options() }).await.unwrap()).await;
+    }
+}
+
+async fn side_by_side(model: Model) {
     let texts =
         ["Name a fruit: an apple.", "Two and two are four.", "Bonjour means hello.", "The sky"]
             .map(|text| model.vocabulary().encode(text));
