@@ -61,9 +61,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    // The models have a thread of their own; what is left to do is little.
+    // The models have threads of their own, on every core: what is left to do is little, and more
+    // threads for it would only get in their way.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build()?.block_on(future)
+    builder.worker_threads((cores / 2).clamp(1, 2)).enable_all().build()?.block_on(future)
 }
 
 /// The whole chain of causes, each said once.

@@ -3,7 +3,7 @@
 //! The task owns the seat. Whoever reads the events goes away by dropping them: that is noticed
 //! while a step is under way, and the step is given up on both sides.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use decode::{
     Accepted, Edge, FinishReason, Generation, Plan, Relay, Router, Routing, Session, SessionError,
@@ -11,7 +11,7 @@ use decode::{
 };
 use tokio::{
     sync::mpsc,
-    task::yield_now,
+    task::spawn_blocking,
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -25,8 +25,9 @@ use super::{
     summary::Summary,
 };
 
-/// Events on their way. Bounded: a slow client must slow the model.
-const AHEAD: usize = 32;
+/// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
+/// when it has been taken.
+const AHEAD: usize = 1;
 
 /// What happens while texts are made.
 #[derive(Debug)]
@@ -75,6 +76,23 @@ pub async fn start<P: Pair>(
         let message = "there is no cloud here, and tandem-large is the cloud's alone";
         return Err(ApiError::invalid(message).param("model"));
     }
+    // A long prompt takes its time, in which others want to be heard.
+    let (there, ordered) = (server.clone(), order.clone());
+    let prompts = spawn_blocking(move || prompts(there.pool.pair(), &ordered)).await;
+    let prompts = prompts.map_err(|error| ApiError::internal(&error))??;
+    let first = prompts.first().map_or(&[][..], Vec::as_slice);
+    let lease = server.pool.take(first, order.mode).await?;
+    let (events, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let deadline = Instant::now() + server.config.time;
+        let writer = Writer { server, order, lease, prompts, events, deadline };
+        writer.write_all().await;
+    });
+    Ok(receiver)
+}
+
+/// The prompts in the edge's tokens; each must fit.
+fn prompts<P: Pair>(pair: &P, order: &Order) -> Result<Vec<Vec<Token>>, ApiError> {
     let mut prompts = vec![];
     for prompt in &order.prompts {
         let tokens = pair.tokens(prompt)?;
@@ -87,15 +105,7 @@ pub async fn start<P: Pair>(
         }
         prompts.push(tokens);
     }
-    let first = prompts.first().map_or(&[][..], Vec::as_slice);
-    let lease = server.pool.take(first, order.mode).await?;
-    let (events, receiver) = mpsc::channel(AHEAD);
-    tokio::spawn(async move {
-        let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, order, lease, prompts, events, deadline };
-        writer.write_all().await;
-    });
-    Ok(receiver)
+    Ok(prompts)
 }
 
 struct Writer<P: Pair> {
@@ -162,7 +172,8 @@ impl<P: Pair> Writer<P> {
         let told = teller.follow(&mut generation).await;
         let transcript = generation.transcript();
         server.metrics.text(&transcript.stats());
-        let written = vocabulary.encode(transcript.accepted_text());
+        let with_cloud = order.mode != Mode::Small;
+        let written = with_cloud.then(|| vocabulary.encode(transcript.accepted_text()));
         let outcome = match told {
             Ok(Ok(())) => {
                 let ending = ending::<P>(&order, &generation, tokens.len());
@@ -171,7 +182,7 @@ impl<P: Pair> Writer<P> {
             other => other,
         };
         drop(generation);
-        if order.mode != Mode::Small {
+        if let Some(written) = written {
             self.lease.remember([tokens, &written].concat());
         }
         outcome
@@ -235,12 +246,13 @@ impl<P: Pair> Teller<'_, P> {
         generation: &mut Writing<'_, P>,
     ) -> Result<Result<(), ApiError>, Gone> {
         let started = Instant::now();
+        let mut too_late = pin!(sleep_until(self.deadline));
         loop {
             let next = tokio::select! {
                 // A reader that has gone is noticed even while there is always more to tell.
                 biased;
                 () = self.events.closed() => return Err(Gone),
-                () = sleep_until(self.deadline) => {
+                () = &mut too_late => {
                     return Ok(Err(ApiError::too_slow(self.server.config.time)));
                 }
                 next = generation.next() => next,
@@ -256,8 +268,7 @@ impl<P: Pair> Teller<'_, P> {
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
                 self.send(Event::Tokens { text: self.text, tokens }).await?;
-                // Now, before the next step takes every core, they go out at the least cost.
-                yield_now().await;
+                self.taken().await?;
             }
         }
     }
@@ -266,6 +277,14 @@ impl<P: Pair> Teller<'_, P> {
     async fn send(&self, event: Event) -> Result<(), Gone> {
         match timeout_at(self.deadline, self.events.send(event)).await {
             Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
+    }
+
+    /// Lets the last event go out now, before the next step takes every core: that costs least.
+    async fn taken(&self) -> Result<(), Gone> {
+        match timeout_at(self.deadline, self.events.reserve()).await {
+            Ok(Ok(_room)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Gone),
         }
     }

@@ -34,14 +34,14 @@ const SLICES: usize = 8;
 /// One text, timed by whoever waits for it.
 struct Timed {
     first: Duration,
-    total: Duration,
+    last: Duration,
     tokens: usize,
 }
 
 impl Timed {
-    /// Tokens a second behind the first: what comes before it is prefill.
+    /// Tokens a second from the first to the last: what comes before is prefill.
     fn rate(&self) -> f64 {
-        self.tokens.saturating_sub(1) as f64 / (self.total - self.first).as_secs_f64()
+        self.tokens.saturating_sub(1) as f64 / (self.last - self.first).as_secs_f64()
     }
 }
 
@@ -166,8 +166,9 @@ async fn in_process(worker: &mut Worker, number: usize, tokens: usize) -> anyhow
     let transcript = worker.decode(&messages, vec![], way, tokens).await?;
     let (stats, waited) = (transcript.stats(), started.elapsed());
     // What was done before the session began is a part of the wait.
-    let before = waited.saturating_sub(stats.total);
-    Ok(Timed { first: before + stats.time_to_first_token, total: waited, tokens: stats.tokens })
+    let first = waited.saturating_sub(stats.total) + stats.time_to_first_token;
+    let gaps = u32::try_from(stats.tokens.saturating_sub(1))?;
+    Ok(Timed { first, last: first + stats.mean_time_between_tokens * gaps, tokens: stats.tokens })
 }
 
 /// Reads streams as a client does.
@@ -188,24 +189,21 @@ impl Reader {
         let started = Instant::now();
         let mut answer = self.client.post(&self.url).json(&body).send().await?;
         ensure!(answer.status().is_success(), "status {}", answer.status());
-        let (mut first, mut text) = (None, vec![]);
+        let (mut times, mut text) = (vec![], vec![]);
         while let Some(chunk) = answer.chunk().await? {
-            if first.is_none() && String::from_utf8_lossy(&chunk).contains("\"content\":\"") {
-                first = Some(started.elapsed());
+            if String::from_utf8_lossy(&chunk).contains("\"content\":\"") {
+                times.push(started.elapsed());
             }
             text.extend_from_slice(&chunk);
         }
-        let total = started.elapsed();
         let text = String::from_utf8(text)?;
         let last = text.split("\n\n").filter(|e| e.contains("\"stats\"")).last();
         let last = last.and_then(|e| e.strip_prefix("data: ")).context("no last chunk")?;
         let last: Value = serde_json::from_str(last)?;
         let tokens = last["tandem"]["stats"]["tokens"].as_u64().context("no count")?;
-        Ok(Timed {
-            first: first.context("no token came")?,
-            total,
-            tokens: usize::try_from(tokens)?,
-        })
+        let tokens = usize::try_from(tokens)?;
+        let (first, last) = times.first().zip(times.last()).context("no token came")?;
+        Ok(Timed { first: *first, last: *last, tokens })
     }
 }
 
@@ -226,7 +224,7 @@ async fn crowd(
     for task in tasks {
         let timed = task.await??;
         count += timed.tokens;
-        rates.push(timed.tokens as f64 / timed.total.as_secs_f64());
+        rates.push(timed.tokens as f64 / timed.last.as_secs_f64());
     }
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);

@@ -27,7 +27,7 @@ pub fn resident() -> u64 {
 
 /// Requests of mixed kinds on as many connections, a third of them cut off.
 pub async fn flood(server: &Arc<Target>, requests: usize, connections: usize) -> [usize; 3] {
-    let each = requests / connections;
+    let each = requests.div_ceil(connections);
     let tasks = (0..connections).map(|c| {
         let server = server.clone();
         tokio::spawn(async move {
