@@ -1,5 +1,7 @@
 //! Several edges and clouds at work side by side, on one model each.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use cloud::{Opening, Remote, Settings, protocol::Prompt};
 use decode::{Bar, Limits, Message, Plan, Relay, Router, Routing, Sampling, Session, Transcript};
@@ -8,7 +10,7 @@ use engine::{Compute, LoadOptions, Model, Sequence};
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs},
     config::{self, Store},
-    pair::{edge_side, embed, warn_of_plain_key},
+    pair::{edge_side, embed, rendered, warn_of_plain_key},
 };
 
 /// The models, loaded for several conversations at once.
@@ -24,12 +26,15 @@ struct Clouds {
     name: String,
     /// How it was loaded, if it is in this process.
     here: Option<LoadOptions>,
+    /// The chat template the user named for it.
+    template: Option<Arc<str>>,
 }
 
 /// One of several: a sequence of the edge, and a cloud of its own.
 pub struct Worker {
     pub edge: Sequence,
     pub remote: Remote,
+    template: Option<Arc<str>>,
 }
 
 impl Crew {
@@ -51,20 +56,23 @@ impl Crew {
         let model = Model::load(&compute, options.clone()).await?;
         let cloud = match cloud {
             None => None,
-            Some(args) => Some(match config::address(&args.place)? {
-                Some(address) => {
-                    warn_of_plain_key(args, &address);
-                    let name = address.to_string();
-                    Clouds { settings: config::cloud_settings(args, address)?, name, here: None }
-                }
-                None => {
-                    let options = many(config::cloud_options(&store, args, machine)?);
-                    options.check()?;
-                    let name = options.name();
-                    let settings = embed(&compute, options.clone(), args, true).await?;
-                    Clouds { settings, name, here: Some(options) }
-                }
-            }),
+            Some(args) => {
+                let (settings, name, here) = match config::address(&args.place)? {
+                    Some(address) => {
+                        warn_of_plain_key(args, &address);
+                        let name = address.to_string();
+                        (config::cloud_settings(args, address)?, name, None)
+                    }
+                    None => {
+                        let options = many(config::cloud_options(&store, args, machine)?);
+                        options.check()?;
+                        let settings = embed(&compute, options.clone(), args, true).await?;
+                        (settings, options.name(), Some(options))
+                    }
+                };
+                let template = config::cloud_template(&args.place)?.map(Arc::from);
+                Some(Clouds { settings, name, here, template })
+            }
         };
         Ok(Self { edge: model, options, cloud })
     }
@@ -107,7 +115,8 @@ impl Crew {
             Some(cloud) => Remote::new(cloud.settings.clone(), opening)?,
             None => Remote::offline(opening),
         };
-        Ok(Worker { edge: self.edge.open().await?, remote })
+        let template = self.cloud.as_ref().and_then(|cloud| cloud.template.clone());
+        Ok(Worker { edge: self.edge.open().await?, remote, template })
     }
 }
 
@@ -125,8 +134,9 @@ impl Worker {
     /// Tells the cloud which conversation comes next. What it has read of the same one stays read.
     pub fn introduce(&mut self, messages: &[Message], alone: bool) -> anyhow::Result<()> {
         let edge = (!alone).then(|| edge_side(self.edge.model(), messages)).transpose()?;
+        let rendered = self.template.as_deref().map(|t| rendered(t, messages)).transpose()?;
         let prompt = Prompt::Messages(messages.to_vec());
-        self.remote.reopen(Opening { prompt, edge, rendered: None });
+        self.remote.reopen(Opening { prompt, edge, rendered });
         Ok(())
     }
 

@@ -111,11 +111,7 @@ impl Pair {
     pub fn introduce(&mut self, mode: Mode, messages: &[Message]) -> anyhow::Result<&mut Remote> {
         let edge = self.edge.as_ref().filter(|_| mode != Mode::Large);
         let edge = edge.map(|edge| edge_side(edge.model(), messages)).transpose()?;
-        let render = |template| {
-            let parts = template::render(template, &template::Specials::default(), messages);
-            parts.map(|parts| template::joined(&parts)).context("--cloud-template")
-        };
-        let rendered = self.template.as_deref().map(render).transpose()?;
+        let rendered = self.template.as_deref().map(|t| rendered(t, messages)).transpose()?;
         let remote = self.remote.as_mut().context("the cloud was not prepared")?;
         if let (Sharing::Wanted, Some(edge)) = (&self.sharing, &self.edge) {
             remote.share(edge_model(&taken(&self.edge_options)?, edge.model())?);
@@ -171,6 +167,12 @@ impl Pair {
             remote.close().await;
         }
     }
+}
+
+/// A conversation in the template the user named for the cloud.
+pub fn rendered(template: &str, messages: &[Message]) -> anyhow::Result<String> {
+    let parts = template::render(template, &template::Specials::default(), messages);
+    parts.map(|parts| template::joined(&parts)).context("--cloud-template")
 }
 
 /// Says so where a key would travel unencrypted.

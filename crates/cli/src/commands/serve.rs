@@ -4,7 +4,6 @@ use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use axum::http::HeaderValue;
-use engine::template;
 use router::Mlp;
 use serve::{
     edge::{About, Config, Cors, Defaults, Judges, Keys, Mode, Models, Place, Server, app},
@@ -18,7 +17,7 @@ use crate::{
     crew::Crew,
     interrupt::interrupted,
     judge::{Judge, default_threshold},
-    pair::edge_model,
+    pair::{edge_model, rendered},
     show::say,
 };
 
@@ -61,8 +60,7 @@ pub async fn build(
     }
     if let Some(template) = config::cloud_template(&wanted.cloud.place)? {
         models = models.with_template(move |messages| {
-            let parts = template::render(&template, &template::Specials::default(), messages);
-            parts.map(|parts| template::joined(&parts)).map_err(|e| e.to_string())
+            rendered(&template, messages).map_err(|e| format!("{e:#}"))
         });
     }
     let config = Config {

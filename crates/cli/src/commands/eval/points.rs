@@ -42,7 +42,11 @@ pub fn points(args: &EvalArgs, delays: &[Delay], edge: &LoadOptions) -> anyhow::
             }
             if args.baseline.contains(&Baseline::Random) {
                 let like = runs[runs.len() - judges.len()].point.name.clone();
-                runs.push(random(aim, like, network));
+                let random = random(aim, like, network);
+                // It may have been named as a router too.
+                if runs.iter().all(|run| run.point.name != random.point.name) {
+                    runs.push(random);
+                }
             }
         }
         if !args.no_large {
@@ -157,4 +161,35 @@ fn named(name: String, network: Option<Delay>) -> String {
 
 fn milliseconds(delay: Delay) -> f64 {
     delay.rtt().as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: EvalArgs,
+    }
+
+    #[test]
+    fn random_as_a_router_and_as_the_baseline_is_measured_once() {
+        let line = Line::try_parse_from([
+            "eval",
+            "builtin",
+            "--router",
+            "top1,random",
+            "--budget",
+            "7%,15%",
+        ]);
+        let edge = LoadOptions::new("edge.gguf", 512, 1);
+        let runs = points(&line.unwrap().args, &[], &edge).unwrap();
+        let names: Vec<_> = runs.iter().map(|run| run.point.name.as_str()).collect();
+        let by_lot = names.iter().filter(|name| name.starts_with("random"));
+        assert_eq!(by_lot.collect::<Vec<_>>(), [&"random 7%", &"random 15%"], "{names:?}");
+    }
 }

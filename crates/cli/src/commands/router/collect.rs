@@ -17,13 +17,14 @@ use std::{
 use anyhow::Context;
 use cloud::protocol::{Judged, Piece};
 use decode::{
-    Ask, Cloud, Edge, Exchange, Message, Router, Sampling, Threshold, Token, Vocabulary, Want,
+    Ask, Cloud, CloudError, Edge, Exchange, Message, Router, Sampling, Threshold, Token,
+    Vocabulary, Want,
 };
 use eval::Example;
 use router::{
     Collection, Found, Label, Sample,
     collection::{About, Kind, Open, RollOut, Round},
-    label::{Judgement, Reading, label},
+    label::{Judgement, Labelled, Reading, label},
 };
 use sha2::{Digest, Sha256};
 
@@ -46,6 +47,8 @@ pub struct Job {
     pub max_tokens: usize,
     /// The router of the second round, and its bar.
     pub second: Option<(Judge, Threshold)>,
+    /// Examples that did not fit one of the contexts.
+    too_long: AtomicUsize,
 }
 
 impl Job {
@@ -59,6 +62,12 @@ impl Job {
         let worked = self.examples.get(example).and_then(|e| e.worked.as_deref());
         self.crew.edge().vocabulary().encode(worked.unwrap_or_default())
     }
+
+    /// An example that does not fit has no labels, and is counted.
+    fn pass_over(&self) -> Vec<Labelled> {
+        self.too_long.fetch_add(1, Ordering::Relaxed);
+        vec![]
+    }
 }
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
@@ -69,6 +78,10 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     let job = Arc::new(prepare(&args).await?);
     if !args.rollouts_only {
         read_all(&job, args.parallel).await?;
+        let too_long = job.too_long.load(Ordering::Relaxed);
+        if too_long > 0 {
+            say(&format!("{too_long} examples passed over: longer than a model's context"));
+        }
     }
     roll_out_all(&job, &args).await?;
     if job.second.is_some() {
@@ -121,7 +134,8 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
     };
     let collection = Collection::begin(&args.output, about)?;
     let (system, max_tokens) = (args.system.clone(), args.max_tokens);
-    Ok(Job { crew, examples, collection, system, max_tokens, second })
+    let too_long = AtomicUsize::new(0);
+    Ok(Job { crew, examples, collection, system, max_tokens, second, too_long })
 }
 
 fn digest(examples: &[Example]) -> String {
@@ -162,18 +176,18 @@ async fn read_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
     .await
 }
 
-/// One worked answer: the edge's states, the cloud's scores, the labels.
-async fn read(
-    job: &Job,
-    worker: &mut Worker,
-    example: usize,
-) -> anyhow::Result<Vec<router::label::Labelled>> {
+/// One worked answer: the edge's states, the cloud's scores, the labels. There are none where it
+/// does not fit.
+async fn read(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Result<Vec<Labelled>> {
     let messages = job.messages(example)?;
     let vocabulary = job.crew.edge().vocabulary().clone();
     let prompt = vocabulary.prompt(&messages)?;
     let tokens = job.worked(example);
-    if tokens.is_empty() || prompt.len() + tokens.len() >= job.crew.edge().context() {
+    if tokens.is_empty() {
         return Ok(vec![]);
+    }
+    if prompt.len() + tokens.len() >= job.crew.edge().context() {
+        return Ok(job.pass_over());
     }
     let (last, before) = prompt.split_last().context("the prompt is empty")?;
     let kept = worker.edge.keep_common(before);
@@ -186,7 +200,10 @@ async fn read(
     let steps = worker.edge.steps(&fed).await?;
 
     worker.introduce(&messages, false)?;
-    let exchange = worker.remote.open().await?.exchange;
+    let exchange = match worker.remote.open().await {
+        Err(CloudError::ContextFull) => return Ok(job.pass_over()),
+        opened => opened?.exchange,
+    };
     anyhow::ensure!(
         exchange == job.collection.about().exchange,
         "the cloud changed between ids and text; collect again in another folder"
@@ -198,7 +215,10 @@ async fn read(
     };
     let sampling = Sampling::default();
     let nothing = Ask { tokens: &[], text: "", want: Want::Tokens(1), sampling: &sampling };
-    let judged = worker.remote.score(nothing, continuation).await?;
+    let judged = match worker.remote.score(nothing, continuation).await {
+        Err(CloudError::ContextFull) => return Ok(job.pass_over()),
+        judged => judged?,
+    };
     let judged: Vec<Judgement> = judged.into_iter().map(judgement).collect();
     let example = u32::try_from(example)?;
     let reading = Reading { tokens: &tokens, steps: &steps, example };

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-use crate::common::{Done, SMALL, kill_once_it_wrote, run, tandem};
+use crate::common::{Cloud, Done, SMALL, kill_once_it_wrote, run, tandem};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -68,6 +68,22 @@ fn a_killed_evaluation_ends_with_the_same_answers_and_routes() {
     let refused = finished(eval(&whole, &["--seed", "9"]));
     assert_eq!(refused.code, Some(1), "{}", refused.err);
     assert!(refused.err.contains("--seed"), "{}", refused.err);
+}
+
+#[test]
+fn a_cloud_of_plain_text_is_given_the_template() {
+    let server = Cloud::start_as("serve", &["--offline", "--context", "512"]);
+    let arguments = ["eval", "builtin", "--limit", "1", "--max-tokens", "24", "--context", "512"];
+    let points = ["--router", "top1", "--budget", "20%", "--baseline", "none", "--json"];
+    let place = ["--cloud", &server.url, "--cloud-engine", "openai"];
+    let base = [&arguments[..], &points, &place, &["--cloud-model", "tandem-small"]].concat();
+    let table = run(&[&base[..], &["--cloud-template", "chatml"]].concat()).json();
+    let asked = table["points"].as_array().unwrap().iter().find(|p| p["mode"] == "joint");
+    assert!(asked.unwrap()["routed_share"].as_f64().unwrap() > 0.0, "{table}");
+
+    let refused = run(&base);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("--cloud-template"), "{}", refused.err);
 }
 
 #[test]

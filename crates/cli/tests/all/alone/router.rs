@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use router::{Collection, Label, Sample};
 use serde_json::Value;
 
-use crate::common::{Done, SMALL, kill_once_it_wrote, run, tandem};
+use crate::common::{Cloud, Done, SMALL, kill_once_it_wrote, run, tandem};
 
 /// Worked answers, made here: sums that a small model gets right now and then.
 fn examples(path: &Path, count: usize) {
@@ -69,6 +69,26 @@ fn a_collection_that_was_killed_again_and_again_ends_the_same() {
         collect(&data, &folder.path().join("whole"), "6", "40").output().unwrap().into();
     assert_eq!(done.code, Some(1));
     assert!(done.err.contains("holds another collection"), "{}", done.err);
+}
+
+#[test]
+fn examples_that_do_not_fit_are_passed_over_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data.jsonl");
+    // Two fit, the third is too long for the cloud, the last for the edge as well.
+    let line = |words: usize| {
+        let response = "word ".repeat(words);
+        format!("{{\"prompt\": \"Say something.\", \"response\": \"{response}\"}}\n")
+    };
+    fs::write(&data, [10, 12, 150, 400].map(line).concat()).unwrap();
+    let cloud = Cloud::start(&["--cloud-model", SMALL, "--context", "128"]);
+    let collected = folder.path().join("c");
+    let arguments = ["router", "collect", "--data", text(&data), "-o", text(&collected)];
+    let done = run(&[&arguments[..], &["--cloud", &cloud.url, "--context", "256"]].concat());
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.contains("2 examples passed over"), "{}", done.err);
+    let samples = Collection::read(&collected).unwrap().samples().unwrap();
+    assert!(samples.iter().any(|s| s.example == 1) && samples.iter().all(|s| s.example < 2));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn size(path: &Path) -> u64 {
     own + files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum::<u64>()
 }
 
-/// A `tandem cloud` process; killed when dropped.
+/// A `tandem cloud` process, or another that serves; killed when dropped.
 pub struct Cloud {
     pub child: Child,
     pub url: String,
@@ -88,7 +88,11 @@ pub struct Cloud {
 
 impl Cloud {
     pub fn start(arguments: &[&str]) -> Self {
-        let all = [&["cloud", "--listen", "127.0.0.1:0"], arguments].concat();
+        Self::start_as("cloud", arguments)
+    }
+
+    pub fn start_as(command: &str, arguments: &[&str]) -> Self {
+        let all = [&[command, "--listen", "127.0.0.1:0"], arguments].concat();
         let mut child = tandem(&all).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said =
