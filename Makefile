@@ -43,7 +43,7 @@ models: build
 
 llama-server: build models
 	@scripts/engines/install.sh llama-server >/dev/null
-	@scripts/engines/float32.sh $(TANDEM) >/dev/null
+	@scripts/engines/float32.sh $(TANDEM) smollm2-135m-instruct >/dev/null
 
 onnxruntime: build
 	@$(TANDEM) pull onnxruntime

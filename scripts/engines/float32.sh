@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Writes the default small model with 32-bit weights, once, and prints where it is: what engines say
-# of it can be compared without the rounding of quantised arithmetic.
+# Writes a model with 32-bit weights, once, and prints where it is: what engines say of it can be
+# compared without the rounding of quantised arithmetic.
 #
-# usage: float32.sh TANDEM
+# usage: float32.sh TANDEM MODEL
 set -eu
 cd "$(dirname "$0")/../.."
-tandem=$1
+tandem=$1 model=$2
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
-model=smollm2-135m-instruct
 out=$home/engines/$model-f32.gguf
 if [ ! -e "$out" ]; then
     venv=$(scripts/engines/install.sh llama-server)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs llama-server, vLLM and SGLang, starts one after the other on loopback, runs the conformance
 # suite and the table of what an ask costs against each, and stops it. All have the same weights, in
-# 32 bits.
+# 32 bits. llama-server is tried with the large model's as well, which takes 7 GB of disk and memory.
 #
 # usage: test.sh TANDEM [vllm|sglang|llama-server ...]
 set -eu
@@ -12,7 +12,8 @@ shift
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
 model=smollm2-135m-instruct
 folder=$home/engines/$model
-float32=$(scripts/engines/float32.sh "$tandem")
+large=qwen2.5-coder-1.5b-instruct
+float32=$(scripts/engines/float32.sh "$tandem" "$model")
 key=sesame
 passed=0 failed=0
 
@@ -37,6 +38,29 @@ stop() {
     wait "$1" 2>/dev/null || true
 }
 
+# Starts an engine on a port of its own and waits until it answers: sets `url` and `server`.
+start() {
+    port=$(free_port)
+    url=http://127.0.0.1:$port
+    log=$home/engines/$1.log
+    echo "== $1: starting (its log: $log)" >&2
+    setsid "scripts/engines/serve_$1.sh" "$port" "$key" "$2" >"$log" 2>&1 &
+    server=$!
+    trap 'stop $server' EXIT
+    for _ in $(seq 240); do
+        is_up "$url" && break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 1
+    done
+}
+
+# The same tokens as the embedded cloud, at this many places of each text?
+conforms() {
+    env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" TANDEM_ENGINE_MODEL="$1" \
+        TANDEM_ENGINE_POSITIONS="$2" \
+        cargo test -q --release --workspace --test all a_started_engine -- --ignored --nocapture
+}
+
 try() {
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
@@ -52,24 +76,12 @@ for engine in ${@:-vllm sglang llama-server}; do
         echo "== writing $model in Hugging Face form" >&2
         "$venv/bin/python" scripts/engines/hugging_face.py "$path" "$folder" >&2
     fi
-    port=$(free_port)
-    url=http://127.0.0.1:$port
-    log=$home/engines/$engine.log
-    echo "== $engine: starting (its log: $log)" >&2
-    setsid "scripts/engines/serve_$engine.sh" "$port" "$key" "$folder" >"$log" 2>&1 &
-    server=$!
-    trap 'stop $server' EXIT
-    for _ in $(seq 240); do
-        is_up "$url" && break
-        kill -0 "$server" 2>/dev/null || break
-        sleep 1
-    done
+    start "$engine" "$folder"
     echo
     echo "== $engine"
     # The first answer compiles what it needs; it is no measure.
     try "$tandem" doctor --cloud "$url" --cloud-key "$key" --edge-model "$model"
-    try env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" TANDEM_ENGINE_MODEL="$float32" \
-        cargo test -q --release --workspace --test all a_started_engine -- --ignored --nocapture
+    try conforms "$float32" 8
     try "$tandem" bench ask --cloud "$url" --cloud-key "$key" --lengths 256,512,1024,2048
     try "$tandem" run "Why is the sky blue?" --cloud "$url" --cloud-key "$key" \
         --edge-model "$model" --threshold 0.5 --max-tokens 40 --on-cloud-error fail
@@ -84,6 +96,15 @@ for engine in ${@:-vllm sglang llama-server}; do
     echo "== $engine: stopping" >&2
     stop "$server"
     trap - EXIT
+    if [ "$engine" = llama-server ]; then
+        large32=$(scripts/engines/float32.sh "$tandem" "$large")
+        start llama-server "$home/engines/$large"
+        echo
+        echo "== llama-server with the large model"
+        try conforms "$large32" 6
+        stop "$server"
+        trap - EXIT
+    fi
 done
 echo
 echo "$passed passed, $failed failed"

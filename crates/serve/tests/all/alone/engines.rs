@@ -1,7 +1,8 @@
 //! Real serving engines against the embedded cloud.
 //!
 //! llama-server is started here. vLLM and SGLang are started by `make test-engines`, which then runs
-//! the ignored test with `TANDEM_ENGINE_URL`, `TANDEM_ENGINE_KEY` and `TANDEM_ENGINE_MODEL` set.
+//! the ignored test with `TANDEM_ENGINE_URL`, `TANDEM_ENGINE_KEY`, `TANDEM_ENGINE_MODEL` and
+//! `TANDEM_ENGINE_POSITIONS` set.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
@@ -226,7 +227,7 @@ async fn llama_server_says_what_the_large_model_says() {
 
 #[tokio::test]
 #[ignore = "needs an engine: run `make test-engines`"]
-async fn a_started_engine_says_what_the_small_model_says() {
+async fn a_started_engine_says_what_its_model_says() {
     let variable = |name| std::env::var(name).unwrap();
     let settings = with_key(&variable("TANDEM_ENGINE_URL"), &variable("TANDEM_ENGINE_KEY"));
     let engine = Remote::new(settings.clone(), Opening::alone(Prompt::Text("x".into())));
@@ -238,7 +239,8 @@ async fn a_started_engine_says_what_the_small_model_says() {
     let options = LoadOptions::new(variable("TANDEM_ENGINE_MODEL"), 1024, 1);
     let logprob = (engine != Engine::LlamaServer).then_some(0.05);
     let ours = Ours::load(options).await;
-    conform(settings, ours, 8, Tolerance { gap: APART, excess, logprob }).await;
+    let positions = variable("TANDEM_ENGINE_POSITIONS").parse().unwrap();
+    conform(settings, ours, positions, Tolerance { gap: APART, excess, logprob }).await;
 }
 
 #[tokio::test]
