@@ -19,6 +19,7 @@ try programs --lib --bins --tests -- --skip alone::
 try programs --test '*' -- --test-threads=1 alone::
 try scripts/clients/test.sh target/release/tandem
 try scripts/page/test.sh
+try scripts/page/real.sh target/release/tandem chat compare
 try scripts/report/test.sh
 awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
     END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"

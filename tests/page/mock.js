@@ -13,7 +13,8 @@ import { stats, trace } from "./answers.js";
 const PAGE = fileURLToPath(new URL("../../crates/serve/page/", import.meta.url));
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
 const GUARD = {
-  "content-security-policy": "default-src 'self'",
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
   "referrer-policy": "no-referrer",

@@ -161,6 +161,6 @@ scripted("with reduced motion nothing moves by itself", () =>
 test("the page asks nobody else, and its policy forbids it", () =>
   withPage(async (page) => {
     const policy = await page.evaluate(async () => (await fetch("./")).headers.get("content-security-policy"));
-    assert.match(policy, /default-src 'self'/);
+    assert.match(policy, /default-src 'none'/);
     assert.doesNotMatch(policy, /unsafe-inline|unsafe-eval/);
   }));

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Tests the page as the program serves it, in headless Chromium: `tandem serve` with the small model
+# as its own cloud. Arguments behind the program choose test files by a part of their name.
+#
+# usage: real.sh TANDEM [NAME ...]
+set -eu
+cd "$(dirname "$0")/../.."
+tandem=$1
+shift
+said=$(mktemp)
+"$tandem" serve --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 2>"$said" &
+server=$!
+trap 'kill $server; rm -f "$said"' EXIT
+for _ in $(seq 300); do
+    url=$(sed -n 's/^listening on //p' "$said")
+    [ -z "$url" ] || break
+    kill -0 "$server"
+    sleep 0.1
+done
+TANDEM_URL=$url scripts/page/test.sh "$@"
