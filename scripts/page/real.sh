@@ -10,11 +10,15 @@ shift
 said=$(mktemp)
 "$tandem" serve --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 2>"$said" &
 server=$!
-trap 'kill $server; rm -f "$said"' EXIT
+trap 'kill $server 2>/dev/null; rm -f "$said"' EXIT
 for _ in $(seq 300); do
     url=$(sed -n 's/^listening on //p' "$said")
-    [ -z "$url" ] || break
-    kill -0 "$server"
+    [ -z "$url" ] && kill -0 "$server" 2>/dev/null || break
     sleep 0.1
 done
+if [ -z "$url" ]; then
+    echo "tandem serve did not start:" >&2
+    cat "$said" >&2
+    exit 1
+fi
 TANDEM_URL=$url scripts/page/test.sh "$@"
