@@ -1,8 +1,8 @@
 //! Real serving engines against the embedded cloud.
 //!
-//! llama-server is started here. vLLM and SGLang are started by `make test-engines`, which then runs
-//! the ignored test with `TANDEM_ENGINE_URL`, `TANDEM_ENGINE_KEY`, `TANDEM_ENGINE_MODEL` and
-//! `TANDEM_ENGINE_POSITIONS` set.
+//! llama-server is started here. vLLM, SGLang, and llama-server with 32-bit weights are started by
+//! `make test-engines`, which then runs the ignored test with `TANDEM_ENGINE_URL`,
+//! `TANDEM_ENGINE_KEY`, `TANDEM_ENGINE_MODEL` and `TANDEM_ENGINE_POSITIONS` set.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
