@@ -62,8 +62,8 @@ bench-llama-server: build models ## the bare engine beside llama-server, in turn
 bench-onnx: build models onnxruntime ## the ONNX engine beside a bare Python loop, in turn
 	scripts/onnx/bench.sh $(TANDEM)
 
-$(ENV): scripts/setup.sh
-	@scripts/setup.sh
+$(ENV): scripts/setup/setup.sh
+	@scripts/setup/setup.sh
 
 clean: ## remove what was built; models stay
 	rm -rf target .venv
