@@ -124,7 +124,8 @@ pub fn edge_options(
     let options = LoadOptions::new(path, machine.context, threads(machine.threads));
     let adapters = adapters(&args.edge_adapter);
     let onnx = onnx::Options { library: library(store), providers: args.onnx_provider.clone() };
-    Ok(LoadOptions { adapters, chunk: EDGE_CHUNK, onnx, ..options })
+    let gpu_layers = machine.gpu_layers;
+    Ok(LoadOptions { adapters, chunk: EDGE_CHUNK, gpu_layers, onnx, ..options })
 }
 
 /// The library that runs ONNX models: the user's own, or the one that was pulled.
@@ -144,7 +145,8 @@ pub fn cloud_options(
     let options = LoadOptions::new(path, machine.context, threads(machine.threads));
     let onnx = onnx::Options { library: library(store), providers: vec![] };
     let adapters = adapters(&args.cloud_adapter);
-    Ok(LoadOptions { adapters, chunk: CLOUD_CHUNK, onnx, ..options })
+    let gpu_layers = machine.gpu_layers;
+    Ok(LoadOptions { adapters, chunk: CLOUD_CHUNK, gpu_layers, onnx, ..options })
 }
 
 /// Where the cloud is, if it is elsewhere.

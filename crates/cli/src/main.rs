@@ -57,6 +57,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Onnx(args) => commands::onnx::onnx(args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Manual { folder } => commands::manual::manual(&folder),
     }
 }
 

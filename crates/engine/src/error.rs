@@ -31,6 +31,12 @@ pub enum EngineError {
         /// The engine's words.
         reason: String,
     },
+    /// Layers were to go onto a GPU, and there is none.
+    #[error("--gpu-layers: {}", no_gpu(back_ends))]
+    NoGpu {
+        /// The GPU back ends of this program.
+        back_ends: Vec<String>,
+    },
     /// An adapter for another model, or no adapter.
     #[error("the adapter {} does not fit the model {}: {reason}", path.display(), model.display())]
     Adapter {
@@ -135,4 +141,15 @@ pub enum EngineError {
         /// The model.
         path: PathBuf,
     },
+}
+
+fn no_gpu(back_ends: &[String]) -> String {
+    if back_ends.is_empty() {
+        "this program computes on the CPU only: build it with --features cuda, vulkan or metal, or \
+         leave --gpu-layers out"
+            .into()
+    } else {
+        let back_ends = back_ends.join(", ");
+        format!("{back_ends} found no GPU: is its driver installed, and may this user open it?")
+    }
 }

@@ -6,7 +6,8 @@
 //!   and its way to write a conversation
 //! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
 //! - [`mod@bench`]: the engine as bare as it gets, to measure the rest against
-//! - `context`: the seam between them and what computes; `llama`: llama.cpp, and the only `unsafe`
+//! - `context`: the seam between them and what computes; `llama`: llama.cpp, and the only `unsafe`;
+//!   `gpu`: how much of a model goes onto GPUs
 //! - [`onnx`]: ONNX Runtime
 //!
 //! Nothing here knows routing or HTTP.
@@ -16,6 +17,7 @@ pub mod bench;
 pub mod compute;
 mod context;
 pub mod error;
+mod gpu;
 mod job;
 mod llama;
 pub mod model;
@@ -28,7 +30,7 @@ pub mod vocabulary;
 pub use compute::Compute;
 pub use error::EngineError;
 pub use job::{Output, Scored, Scores};
-pub use llama::{tune, version as llama_version};
+pub use llama::{Device, Hardware, hardware, tune, version as llama_version};
 pub use model::{Adapter, LoadOptions, Model};
 pub use sequence::Sequence;
 pub use vocabulary::ModelVocabulary;

@@ -13,7 +13,7 @@ use crate::{
     compute::{Command, Compute, Residence},
     context::{Context, Sizes},
     error::EngineError,
-    llama, onnx,
+    gpu, llama, onnx,
     sequence::Sequence,
     vocabulary::{ModelVocabulary, Tokenizer},
 };
@@ -44,6 +44,8 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Threads that compute.
     pub threads: usize,
+    /// Layers of a GGUF model that go onto GPUs; all that fit, if it does not say.
+    pub gpu_layers: Option<usize>,
     /// What ONNX models need besides.
     pub onnx: onnx::Options,
 }
@@ -60,6 +62,7 @@ impl LoadOptions {
             sequences: 1,
             chunk: 64,
             threads,
+            gpu_layers: None,
             onnx: onnx::Options::default(),
         }
     }
@@ -119,7 +122,8 @@ impl LoadOptions {
     fn load_gguf(&self) -> Result<Engine, EngineError> {
         check_magic(&self.path)?;
         let path = || self.path.clone();
-        let mut model = llama::Model::load(&self.path)
+        let gpu_layers = gpu::layers(&self.path, self.sizes().cells, self.gpu_layers)?;
+        let mut model = llama::Model::load(&self.path, gpu_layers)
             .map_err(|reason| EngineError::Unloadable { path: path(), reason })?;
         for adapter in &self.adapters {
             check_magic(&adapter.path)?;

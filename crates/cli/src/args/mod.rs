@@ -77,6 +77,11 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a folder
+    Manual {
+        /// Where to; tandem.1, tandem-run.1, …
+        folder: PathBuf,
+    },
 }
 
 /// Who writes.
@@ -337,6 +342,10 @@ pub struct MachineArgs {
     /// Threads that compute; one less than the cores if something else is busy
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Machine")]
     pub threads: Option<usize>,
+
+    /// Layers of each GGUF model that go onto the GPU; without it, all that fit. 0 keeps to the CPU
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    pub gpu_layers: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]

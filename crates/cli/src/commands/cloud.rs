@@ -37,6 +37,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         cells: args.cache_tokens.max(args.machine.context),
         sequences: args.sessions,
         chunk: 32,
+        gpu_layers: args.machine.gpu_layers,
         ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
     };
     let collector = match &args.collect {

@@ -111,7 +111,36 @@ fn router(args: &DoctorArgs) -> anyhow::Result<String> {
     })
 }
 
+/// What computes: the CPU's instruction sets in use, and GPUs.
+fn hardware(findings: &mut Findings) {
+    let hardware = match engine::hardware() {
+        Ok(hardware) => hardware,
+        Err(reason) => {
+            let advice = "unpack the whole archive again";
+            return findings.add("cpu", Level::Fail, reason, advice);
+        }
+    };
+    // llama.cpp lists what it could use as `NAME = 1 | NAME = 0 | …`.
+    let in_use = hardware.cpu.split('|').filter_map(|set| set.trim().strip_suffix(" = 1"));
+    let names: Vec<_> = in_use.map(|set| set.rsplit(' ').next().unwrap_or(set)).collect();
+    findings.ok("cpu", names.join(" "));
+    let gb = |bytes: u64| bytes as f64 / 1e9;
+    for gpu in &hardware.gpus {
+        let (free, total) = (gb(gpu.free), gb(gpu.total));
+        let (name, description) = (&gpu.name, &gpu.description);
+        findings.ok("gpu", format!("{name}: {description}, {free:.1} of {total:.1} GB free"));
+    }
+    if hardware.gpus.is_empty() {
+        let found = match hardware.gpu_back_ends.as_slice() {
+            [] => "none: this program computes on the CPU only".into(),
+            names => format!("none: {} found no device", names.join(", ")),
+        };
+        findings.ok("gpu", found);
+    }
+}
+
 async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
+    hardware(findings);
     if let Err(error) = pair.prepare(Mode::Small).await {
         let advice = "run `tandem pull`, or name a GGUF file or an ONNX model with --edge-model";
         return findings.add("edge model", Level::Fail, format!("{error:#}"), advice);

@@ -6,6 +6,7 @@ pub mod cloud;
 pub mod completions;
 pub mod doctor;
 pub mod eval;
+pub mod manual;
 pub mod onnx;
 pub mod pull;
 pub mod report;

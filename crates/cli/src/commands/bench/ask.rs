@@ -74,7 +74,7 @@ async fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
         }
         Some(address) => cloud_settings(&args.cloud, address)?,
         None => {
-            let machine = MachineArgs { context: room, threads: args.threads };
+            let machine = MachineArgs { context: room, threads: args.threads, gpu_layers: None };
             let options = cloud_options(&Store::open(None)?, &args.cloud, &machine)?;
             embed(&Compute::start()?, options, &args.cloud, !args.no_reuse).await?
         }

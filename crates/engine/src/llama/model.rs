@@ -1,0 +1,197 @@
+//! A model as llama.cpp holds it: weights, adapters and vocabulary.
+
+use std::{
+    ffi::CStr,
+    path::Path,
+    ptr::{self, NonNull},
+};
+
+use decode::Token;
+use llama_cpp_sys_2 as sys;
+
+use super::{c_path, complaint, start};
+use crate::vocabulary::Tokenizer;
+
+/// A model's weights and vocabulary.
+pub struct Model {
+    pub(super) model: NonNull<sys::llama_model>,
+    vocab: *const sys::llama_vocab,
+    pub(super) adapters: Vec<(NonNull<sys::llama_adapter_lora>, f32)>,
+}
+
+// SAFETY: after loading, the model is only read.
+unsafe impl Send for Model {}
+// SAFETY: as above.
+unsafe impl Sync for Model {}
+
+impl Model {
+    /// Loads a GGUF file with this many layers on GPUs; on failure gives llama.cpp's reason.
+    pub fn load(path: &Path, gpu_layers: usize) -> Result<Self, String> {
+        start()?;
+        let path = c_path(path)?;
+        // SAFETY: the path outlives the call; the parameters are llama.cpp's own.
+        let model = unsafe {
+            let mut params = sys::llama_model_default_params();
+            params.n_gpu_layers = i32::try_from(gpu_layers).unwrap_or(i32::MAX);
+            sys::llama_model_load_from_file(path.as_ptr(), params)
+        };
+        let model = NonNull::new(model).ok_or_else(complaint)?;
+        // SAFETY: the model is alive, and its vocabulary lives as long.
+        let vocab = unsafe { sys::llama_model_get_vocab(model.as_ptr()) };
+        let loaded = Self { model, vocab, adapters: vec![] };
+        // SAFETY: the vocabulary is alive. One without tokens would abort at the first use.
+        if unsafe { sys::llama_vocab_type(vocab) } == sys::LLAMA_VOCAB_TYPE_NONE {
+            return Err("it has no vocabulary".into());
+        }
+        Ok(loaded)
+    }
+
+    /// Loads a LoRA adapter, to be used by every context at this scale.
+    pub fn add_adapter(&mut self, path: &Path, scale: f32) -> Result<(), String> {
+        start()?;
+        let path = c_path(path)?;
+        // SAFETY: the model is alive and borrowed mutably; the adapter is freed with it.
+        let adapter = unsafe { sys::llama_adapter_lora_init(self.model.as_ptr(), path.as_ptr()) };
+        self.adapters.push((NonNull::new(adapter).ok_or_else(complaint)?, scale));
+        Ok(())
+    }
+
+    /// The size of a hidden state.
+    pub fn hidden_len(&self) -> usize {
+        // SAFETY: the model is alive.
+        usize::try_from(unsafe { sys::llama_model_n_embd_out(self.model.as_ptr()) }).unwrap_or(0)
+    }
+
+    /// The bytes of its weights, and of its cache for each token of context, in half precision.
+    pub fn footprint(&self) -> (u64, u64) {
+        let count = |n: i32| u64::try_from(n).unwrap_or(0);
+        // SAFETY: the model is alive.
+        unsafe {
+            let model = self.model.as_ptr();
+            let (heads, caches) =
+                (sys::llama_model_n_head(model), sys::llama_model_n_head_kv(model));
+            let head = count(sys::llama_model_n_embd(model)) / count(heads).max(1);
+            let layers = count(sys::llama_model_n_layer(model));
+            (sys::llama_model_size(model), layers * count(caches) * head * 2 * 2)
+        }
+    }
+
+    /// The context the model was trained with.
+    pub fn trained_context(&self) -> usize {
+        // SAFETY: the model is alive.
+        usize::try_from(unsafe { sys::llama_model_n_ctx_train(self.model.as_ptr()) }).unwrap_or(0)
+    }
+
+    /// The id as C knows it, if it is inside the vocabulary.
+    pub(super) fn id(&self, token: Token) -> Option<sys::llama_token> {
+        let id = i32::try_from(token.0).ok()?;
+        (token.index() < self.vocabulary_len()).then_some(id)
+    }
+}
+
+impl Tokenizer for Model {
+    fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
+        let Ok(length) = i32::try_from(text.len()) else { return vec![] };
+        let mut tokens = vec![0; text.len() + 8];
+        for _ in 0..2 {
+            let room = i32::try_from(tokens.len()).unwrap_or(i32::MAX);
+            // SAFETY: text and buffer are passed with their true lengths.
+            let count = unsafe {
+                sys::llama_tokenize(
+                    self.vocab,
+                    text.as_ptr().cast(),
+                    length,
+                    tokens.as_mut_ptr(),
+                    room,
+                    false,
+                    special,
+                )
+            };
+            match usize::try_from(count) {
+                Ok(count) => {
+                    tokens.truncate(count);
+                    return tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect();
+                }
+                // Too small a buffer: the negative count says what is needed.
+                Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
+            }
+        }
+        vec![]
+    }
+
+    fn piece(&self, token: Token, special: bool) -> Vec<u8> {
+        let Some(id) = self.id(token) else { return vec![] };
+        let mut bytes = vec![0u8; 64];
+        for _ in 0..2 {
+            let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+            // SAFETY: the id is inside the vocabulary, the buffer has its true length.
+            let count = unsafe {
+                let buffer = bytes.as_mut_ptr().cast();
+                sys::llama_token_to_piece(self.vocab, id, buffer, room, 0, special)
+            };
+            match usize::try_from(count) {
+                Ok(count) => {
+                    bytes.truncate(count);
+                    return bytes;
+                }
+                Err(_) => bytes.resize(count.unsigned_abs() as usize, 0),
+            }
+        }
+        vec![]
+    }
+
+    fn is_end(&self, token: Token) -> bool {
+        // SAFETY: the id is inside the vocabulary.
+        self.id(token).is_some_and(|id| unsafe { sys::llama_vocab_is_eog(self.vocab, id) })
+    }
+
+    fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
+        let Some(id) = self.id(token) else { return (vec![], 0) };
+        // SAFETY: the id is inside the vocabulary, whose strings live as long as the model.
+        unsafe {
+            let text = sys::llama_vocab_get_text(self.vocab, id);
+            let text =
+                if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
+            let attributes = sys::llama_vocab_get_attr(self.vocab, id);
+            // It takes some ordinary words for ends of texts by their spelling (`</s>`): a
+            // vocabulary is named by what its file says.
+            let ordinary = attributes
+                & (sys::LLAMA_TOKEN_ATTR_NORMAL | sys::LLAMA_TOKEN_ATTR_USER_DEFINED)
+                != 0;
+            let taken = if ordinary { sys::LLAMA_TOKEN_ATTR_CONTROL } else { 0 };
+            (text, attributes & !taken)
+        }
+    }
+
+    fn beginning(&self) -> (Option<Token>, bool) {
+        // SAFETY: the vocabulary is alive.
+        let (bos, add) =
+            unsafe { (sys::llama_vocab_bos(self.vocab), sys::llama_vocab_get_add_bos(self.vocab)) };
+        (u32::try_from(bos).ok().map(Token), add)
+    }
+
+    fn end(&self) -> Option<Token> {
+        // SAFETY: the vocabulary is alive.
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok().map(Token)
+    }
+
+    fn chat_template(&self) -> Option<String> {
+        // SAFETY: the model is alive; the string it returns lives as long.
+        unsafe {
+            let text = sys::llama_model_chat_template(self.model.as_ptr(), ptr::null());
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    }
+
+    fn vocabulary_len(&self) -> usize {
+        // SAFETY: the vocabulary is alive.
+        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        // SAFETY: contexts hold an `Arc` of the model, so none is left.
+        unsafe { sys::llama_model_free(self.model.as_ptr()) }
+    }
+}

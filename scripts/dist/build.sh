@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Makes what a person downloads: dist/tandem-VERSION-ARCH-linux.tar.gz, the presets apart, and their
+# checksums. Built inside Debian 11, so that every distribution since 2020 (glibc 2.31) can run it.
+set -eu
+cd "$(dirname "$0")/../.."
+. scripts/rooms/room.sh
+room_check
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+name=tandem-$version-$(uname -m)-linux
+work=$PWD/target/dist
+tree=$work/$name
+room=$rooms/build
+packages="clang-16 libclang-16-dev libomp-16-dev g++ cmake make patchelf"
+
+if [ ! -e "$room.ready" ]; then
+    room_make "$room" bullseye $packages
+    touch "$room.ready"
+fi
+mkdir -p "$work/target" "$work/cargo"
+commit=$(git rev-parse --short=10 HEAD 2>/dev/null || true)
+ROOM_BIND="$PWD:/work/source $work/target:/work/target $work/cargo:/work/cargo" \
+    room_run "$room" root /work/source "export CARGO_HOME=/work/cargo TANDEM_COMMIT=$commit; scripts/dist/compile.sh /work/target"
+
+rm -rf "$tree"
+built=$work/target/dist
+llama=$(ls -td "$built"/build/llama-cpp-sys-2-*/out | head -n 1)
+share=$tree/share
+mkdir -p "$tree/bin" "$tree/lib/tandem" "$share/man/man1" "$share/bash-completion/completions" \
+    "$share/zsh/site-functions" "$share/fish/vendor_completions.d" "$share/doc/tandem"
+cp "$built/tandem" "$tree/bin/"
+cp "$llama"/backends/libggml-cpu-*.so "$tree/lib/tandem/"
+# A library is looked for by the name inside it.
+soname() { objdump -p "$1" | sed -n 's/^ *SONAME *//p'; }
+for library in "$llama"/lib*/lib{llama,ggml,ggml-base}.so "$room"/usr/lib/llvm-16/lib/libomp.so.5; do
+    cp -L "$library" "$tree/lib/tandem/$(soname "$library")"
+done
+strip "$tree/bin/tandem" "$tree"/lib/tandem/*
+chroot "$room" true
+ROOM_BIND="$tree:/work/tree" room_run "$room" root /work/tree '
+    patchelf --set-rpath "\$ORIGIN/../lib/tandem" bin/tandem
+    for library in lib/tandem/*; do patchelf --set-rpath "\$ORIGIN" "$library"; done'
+program() { "$tree/bin/tandem" "$@"; }
+program completions bash >"$share/bash-completion/completions/tandem"
+program completions zsh >"$share/zsh/site-functions/_tandem"
+program completions fish >"$share/fish/vendor_completions.d/tandem.fish"
+program manual "$share/man/man1"
+cp LICENSE README.md CHANGELOG.md "$share/doc/tandem/"
+cp LICENSE "$tree/"
+
+presets=tandem-presets-$version
+rm -rf "$work/$presets"
+mkdir -p "$work/$presets"
+cp -r presets/* "$work/$presets/"
+mkdir -p dist
+rm -f dist/*
+pack() { tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -czf "dist/$1.tar.gz" "$1"; }
+pack "$name"
+pack "$presets"
+(cd dist && sha256sum ./*.tar.gz | sed 's#\./##' >SHA256SUMS)
+echo "$name: $(du -sm --apparent-size "$tree" | cut -f1) MB unpacked, $(du -m --apparent-size "dist/$name.tar.gz" | cut -f1) MB to download"
