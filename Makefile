@@ -6,8 +6,9 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-engines test-onnx-real check build models llama-server \
-	onnxruntime bench bench-llama-server bench-onnx tiny-onnx help clean
+.PHONY: demo serve soak test test-short test-fresh test-engines test-onnx-real check build bindings \
+	dist bench-dist test-dist install models llama-server onnxruntime bench bench-llama-server bench-onnx \
+	tiny-onnx help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -24,6 +25,12 @@ soak: build models ## ten thousand requests to the edge server, with the real sm
 test: build models llama-server onnxruntime ## every test, with real models; prints its counts
 	@scripts/test.sh
 
+test-short: build models ## a few minutes of it: the loop's properties, and the program with real models
+	@scripts/test.sh short
+
+test-fresh: ## the README's commands on four machines with nothing on them (root; half an hour)
+	@scripts/rooms/fresh.sh
+
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
 
@@ -37,6 +44,21 @@ check: $(ENV) ## formatting, clippy and docs, all warnings refused
 
 build: $(ENV)
 	@$(CARGO) build --release --workspace
+
+bindings: $(ENV)
+	@$(CARGO) build --release --package llama-cpp-sys-2
+
+dist: ## what a person downloads, for any machine of this architecture: dist/ (root)
+	@scripts/dist/build.sh
+
+bench-dist: build models ## the program of make dist beside the one built for this CPU, in turn
+	@scripts/dist/bench.sh $(TANDEM)
+
+test-dist: ## what make dist made: other CPUs, plain distributions, damaged files
+	@scripts/dist/test.sh
+
+install: ## what make dist made, or this build, under PREFIX (default /usr/local)
+	@scripts/dist/install.sh "$(or $(PREFIX),/usr/local)"
 
 models: build
 	@$(TANDEM) pull

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test and closes with the counts of all of them together.
+# Runs every test and closes with the counts of all of them together; `test.sh short` runs the loop's
+# properties and the program with real models, to see on a new machine that it works.
 set -u
 cd "$(dirname "$0")/.."
 . .venv/env
@@ -13,6 +14,16 @@ try() {
 programs() {
     RUST_BACKTRACE=0 cargo test --release --workspace --no-fail-fast "$@"
 }
+counts() {
+    awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
+        END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"
+}
+if [ "${1:-}" = short ]; then
+    try cargo test --release --no-fail-fast --package decode
+    try cargo test --release --no-fail-fast --package tandem --test all -- --test-threads=1 alone::run
+    counts
+    exit "$status"
+fi
 programs --no-run || exit 1
 try programs --lib --bins --tests -- --skip alone::
 # One at a time: two models on the same cores run at a third of their speed.
@@ -21,6 +32,5 @@ try scripts/clients/test.sh target/release/tandem
 try scripts/page/test.sh
 try scripts/page/real.sh target/release/tandem chat compare
 try scripts/report/test.sh
-awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
-    END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"
+counts
 exit "$status"

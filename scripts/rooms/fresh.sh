@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Does the README hold on a machine that has nothing of this one? Four rooms, each a Debian of its own:
+# in the bare one the README's first command, whole, and a short form of the second; in the others the
+# first command as far as llama.cpp and its bindings, which is where a set-up goes wrong. Prints a
+# table; exit code 1 if a room fails. `fresh.sh bare user` runs only those rooms.
+set -u
+cd "$(dirname "$0")/../.."
+. scripts/rooms/room.sh
+room_check
+suite=${TANDEM_ROOM_SUITE:-bookworm}
+wanted=${*:-bare libclang-cpp user full}
+table=$(mktemp)
+status=0
+
+# The checkout as it would be committed now.
+copy_checkout() {
+    local folder=$1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -C "$folder" -xf -
+}
+
+# try NAME USER "PACKAGES" COMMAND PROOF: makes the room and runs the command there; PROOF is a
+# command on .venv/env and the log, which says whether the set-up did what that room is for.
+try() {
+    local name=$1 user=$2 packages=$3 command=$4 proof=$5 room started result=failed
+    case " $wanted " in *" $name "*) ;; *) return ;; esac
+    room=$rooms/$name
+    room_make "$room" "$suite" $packages
+    copy_checkout "$room/work/tandem"
+    chroot "$room" chown -R "$user" /work/tandem
+    [ "$user" = root ] || chroot "$room" sh -c 'chmod 700 /usr/bin/apt*'
+    echo "== $name ($suite and: ${packages:-nothing}), as $user: $command"
+    started=$SECONDS
+    room_run "$room" "$user" /work/tandem "$command" >"$room.log" 2>&1
+    local code=$?
+    if [ $code = 0 ] && (cd "$room/work/tandem" && env=.venv/env log=$room.log bash -c "$proof"); then
+        result=passed
+    else
+        status=1
+        tail -n 25 "$room.log"
+    fi
+    local brought
+    brought=$(sed -n 's/^set-up: \(installing\|bringing\) //p' "$room.log" | tr '\n' ';')
+    printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$result" "$(((SECONDS - started + 30) / 60)) min" "${packages:-nothing}" "${brought:-nothing}" >>"$table"
+}
+
+try bare root "make" \
+    "make demo && make test-short" \
+    'grep -q "tokens/s" "$log" && grep -Eq "[1-9][0-9]* passed, 0 failed" "$log"'
+try libclang-cpp root "make g++ cmake python3-pip libclang-cpp14" \
+    "make bindings" \
+    'grep -q "^export LIBCLANG_PATH=.*libclang[-.0-9]*so" $env'
+try user person "make g++ python3-pip" \
+    "make bindings" \
+    'grep -q "wheels/clang/native/libclang" $env'
+try full root "make g++ cmake libclang-dev python3-pip git" \
+    "make bindings" \
+    '! grep -Eq "^set-up: (installing|bringing)" "$log"'
+
+echo
+{
+    printf 'room\tresult\ttime\tinstalled beforehand\tbrought by set-up\n'
+    cat "$table"
+} | column -t -s "$(printf '\t')"
+rm -f "$table"
+exit $status
