@@ -7,8 +7,8 @@ ENV := .venv/env
 CARGO := . ./$(ENV) && cargo
 
 .PHONY: demo serve soak test test-short test-fresh test-engines test-onnx-real check build bindings \
-	dist bench-dist test-dist install models llama-server onnxruntime bench bench-llama-server bench-onnx \
-	tiny-onnx help clean
+	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
+	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -42,6 +42,9 @@ check: $(ENV) ## formatting, clippy and docs, all warnings refused
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	export RUSTDOCFLAGS="-D warnings"; $(CARGO) doc --release --workspace --no-deps --document-private-items
 
+lint-workflows: ## actionlint over the workflows
+	@scripts/release/lint_workflows.sh
+
 build: $(ENV)
 	@$(CARGO) build --release --workspace
 
@@ -72,6 +75,9 @@ onnxruntime: build
 
 tiny-onnx: ## make the tests' tiny ONNX models again
 	$$(scripts/onnx/install.sh)/bin/python scripts/onnx/tiny_models.py crates/engine/tests/onnx_models crates/onnx/tests/graphs
+
+test-container: ## build the image from dist's archive and use it: root, buildah, podman
+	@scripts/release/test_container.sh dist/tandem-$$(scripts/release/version.sh)-$$(uname -m)-linux.tar.gz
 
 bench: build models ## what this machine can do: engine, asks, modes
 	$(TANDEM) bench edge

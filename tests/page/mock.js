@@ -21,7 +21,7 @@ const GUARD = {
 };
 const KNOWN = ["mode", "threshold", "budget", "router", "on_cloud_error", "trace"];
 const ABOUT = {
-  version: "0.1.0",
+  version: "0.2.0",
   edge: { name: "SmolLM2-135M-Instruct" },
   cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "embedded" },
   router: { name: "top1", trained: false },
