@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes what a person downloads: dist/tandem-VERSION-ARCH-linux.tar.gz, the presets apart, and their
-# checksums. Built inside Debian 11, so that every distribution since 2020 (glibc 2.31) can run it.
+# Makes what a person downloads: dist/tandem-VERSION-ARCH-linux.tar.gz and its
+# checksum. Built inside Debian 11, so that every distribution since 2020 (glibc 2.31) can run it.
 set -eu
 cd "$(dirname "$0")/../.."
 . scripts/rooms/room.sh
 room_check
 
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+version=$(scripts/release/version.sh)
 name=tandem-$version-$(uname -m)-linux
 work=$PWD/target/dist
 tree=$work/$name
@@ -36,7 +36,6 @@ for library in "$llama"/lib*/lib{llama,ggml,ggml-base}.so "$room"/usr/lib/llvm-1
     cp -L "$library" "$tree/lib/tandem/$(soname "$library")"
 done
 strip "$tree/bin/tandem" "$tree"/lib/tandem/*
-chroot "$room" true
 ROOM_BIND="$tree:/work/tree" room_run "$room" root /work/tree '
     patchelf --set-rpath "\$ORIGIN/../lib/tandem" bin/tandem
     for library in lib/tandem/*; do patchelf --set-rpath "\$ORIGIN" "$library"; done'
@@ -45,17 +44,14 @@ program completions bash >"$share/bash-completion/completions/tandem"
 program completions zsh >"$share/zsh/site-functions/_tandem"
 program completions fish >"$share/fish/vendor_completions.d/tandem.fish"
 program manual "$share/man/man1"
-cp LICENSE README.md CHANGELOG.md "$share/doc/tandem/"
-cp LICENSE "$tree/"
+cp -r docs/*.md CHANGELOG.md "$share/doc/tandem/"
+cp LICENSE README.md "$tree/"
 
-presets=tandem-presets-$version
-rm -rf "$work/$presets"
-mkdir -p "$work/$presets"
-cp -r presets/* "$work/$presets/"
+mkdir -p "$share/tandem"
+cp -r presets "$share/tandem/presets"
 mkdir -p dist
 rm -f dist/*
-pack() { tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -czf "dist/$1.tar.gz" "$1"; }
-pack "$name"
-pack "$presets"
+tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -czf "dist/$name.tar.gz" "$name"
 (cd dist && sha256sum ./*.tar.gz | sed 's#\./##' >SHA256SUMS)
-echo "$name: $(du -sm --apparent-size "$tree" | cut -f1) MB unpacked, $(du -m --apparent-size "dist/$name.tar.gz" | cut -f1) MB to download"
+size() { du -sm --apparent-size "$1" | cut -f1; }
+echo "dist/$name.tar.gz: $(size "dist/$name.tar.gz") MB; unpacked $(size "$tree") MB, $(($(size "$tree") - $(size "$share/tandem/presets"))) without presets"

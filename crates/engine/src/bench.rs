@@ -24,6 +24,21 @@ impl Bare {
         Ok(Self { context, held: vec![] })
     }
 
+    /// Reads tokens into an empty cache, in the model's chunks, and returns the time it took.
+    pub fn prefill(&mut self, tokens: &[Token]) -> Result<Duration, EngineError> {
+        self.held.clear();
+        if !self.context.truncate(0, 0) {
+            return Err(EngineError::CannotTruncate);
+        }
+        let batch = self.context.sizes().batch;
+        let started = Instant::now();
+        for (i, chunk) in tokens.chunks(batch).enumerate() {
+            let decoded = self.context.decode(&entries(i * batch, chunk), false);
+            decoded.map_err(|e| EngineError::Decode { reason: format!("{e:?}") })?;
+        }
+        Ok(started.elapsed())
+    }
+
     /// Decodes greedily behind a prompt, end-of-text or not, and returns the time of the `count`
     /// decode steps alone; with `hidden`, the hidden state is read at each of them. What is in the
     /// cache of the same prompt is not read again.
@@ -44,10 +59,7 @@ impl Bare {
         let mut token = None;
         for chunk in prompt[position..].chunks(batch) {
             let last = position + chunk.len() == prompt.len();
-            let entries: Vec<_> = (position..)
-                .zip(chunk)
-                .map(|(position, &token)| Entry { token, position, sequence: 0, output: false })
-                .collect();
+            let entries = entries(position, chunk);
             // The last token of the prompt gives the first logits.
             let (head, tail) = entries.split_at(entries.len() - usize::from(last));
             if !head.is_empty() {
@@ -79,4 +91,10 @@ impl Bare {
         let logits = self.context.logits(0);
         logits.and_then(sampling::argmax).ok_or(EngineError::NothingToRead)
     }
+}
+
+/// Tokens to be read from a position on, without outputs.
+fn entries(position: usize, tokens: &[Token]) -> Vec<Entry> {
+    let entry = |(position, &token)| Entry { token, position, sequence: 0, output: false };
+    (position..).zip(tokens).map(entry).collect()
 }

@@ -26,9 +26,13 @@ const QUESTION: &str = "Write a long story about a lighthouse keeper, her dog an
 /// slow is shared by all.
 const SLICES: usize = 4;
 
+/// Tokens read in a chunked prefill, once a run.
+const PREFILL: usize = 256;
+
 /// Tokens a second, the median of the runs.
 #[derive(Serialize)]
 struct Figures {
+    prefill: f64,
     bare: f64,
     hidden: f64,
     #[serde(rename = "loop")]
@@ -59,9 +63,12 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     );
 
     let mut rates = [vec![], vec![], vec![]];
+    let mut prefills = vec![];
+    let read: Vec<_> = prompt.iter().cycle().take(PREFILL).copied().collect();
     // The first run warms caches and clocks and does not count.
     for run in 0..=args.runs {
         let mut seconds = [0.0; 3];
+        let read_in = prefill(&compute, &bare, &read).await?;
         for _ in 0..SLICES {
             let tokens = args.tokens.div_ceil(SLICES);
             seconds[0] += bare_engine(&compute, &bare, &prompt, (tokens, false)).await?;
@@ -71,17 +78,24 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
         if run > 0 {
             let tokens = args.tokens.div_ceil(SLICES) * SLICES;
             rates.iter_mut().zip(seconds).for_each(|(rates, s)| rates.push(tokens as f64 / s));
+            prefills.push(PREFILL as f64 / read_in);
         }
     }
-    let figures = figures(&rates, &args, &options);
+    let figures = figures(&rates, &prefills, &args, &options);
     print(&figures, args.json)
 }
 
-fn figures(rates: &[Vec<f64>; 3], args: &BenchEdgeArgs, options: &LoadOptions) -> Figures {
+fn figures(
+    rates: &[Vec<f64>; 3],
+    prefills: &[f64],
+    args: &BenchEdgeArgs,
+    options: &LoadOptions,
+) -> Figures {
     let [bare, hidden, whole] = rates.each_ref().map(|r| median(r.iter().copied()));
     // Ratios within a run: what slows the machine for a moment slows all three.
     let ratio = |to: &[f64]| median(to.iter().zip(&rates[0]).map(|(x, bare)| x / bare));
     Figures {
+        prefill: median(prefills.iter().copied()),
         bare,
         hidden,
         whole,
@@ -99,12 +113,26 @@ fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
         writeln!(out, "{}", serde_json::to_string(figures)?)?;
         return Ok(());
     }
-    let Figures { bare, hidden, whole, hidden_ratio, loop_ratio, tokens, runs, threads } = figures;
+    let Figures { prefill, bare, hidden, whole, hidden_ratio, loop_ratio, tokens, runs, threads } =
+        figures;
+    writeln!(out, "prefill, {PREFILL} tokens in chunks")?;
+    writeln!(out, "  bare engine         {prefill:6.1} tokens/s")?;
     writeln!(out, "decode, {tokens} tokens, {threads} threads, median of {runs} runs in turn")?;
     writeln!(out, "  bare engine         {bare:6.1} tokens/s")?;
     writeln!(out, "  hidden state read   {hidden:6.1} tokens/s  {hidden_ratio:.3} of bare")?;
     writeln!(out, "  whole joint loop    {whole:6.1} tokens/s  {loop_ratio:.3} of bare")?;
     Ok(())
+}
+
+/// Seconds of a raw prefill, on the thread where all computing is done.
+async fn prefill(
+    compute: &Compute,
+    bare: &Arc<Mutex<Bare>>,
+    tokens: &[Token],
+) -> anyhow::Result<f64> {
+    let (bare, tokens) = (bare.clone(), tokens.to_vec());
+    let read = move || bare.lock().unwrap_or_else(PoisonError::into_inner).prefill(&tokens);
+    Ok(compute.work(read).await??.as_secs_f64())
 }
 
 /// Seconds of a raw decode loop, on the thread where all computing is done.
