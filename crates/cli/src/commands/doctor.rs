@@ -120,9 +120,9 @@ fn hardware(findings: &mut Findings) {
             return findings.add("cpu", Level::Fail, reason, advice);
         }
     };
-    // llama.cpp lists what it could use as `NAME = 1 | NAME = 0 | …`.
-    let in_use = hardware.cpu.split('|').filter_map(|set| set.trim().strip_suffix(" = 1"));
-    let names: Vec<_> = in_use.map(|set| set.rsplit(' ').next().unwrap_or(set)).collect();
+    // llama.cpp lists what each back end could use as `CPU : NAME = 1 | NAME = 0 | …`.
+    let (_, cpu) = hardware.cpu.rsplit_once("CPU :").unwrap_or(("", &hardware.cpu));
+    let names: Vec<_> = cpu.split('|').filter_map(|set| set.trim().strip_suffix(" = 1")).collect();
     findings.ok("cpu", names.join(" "));
     let gb = |bytes: u64| bytes as f64 / 1e9;
     for gpu in &hardware.gpus {
