@@ -9,6 +9,7 @@ pub mod eval;
 pub mod onnx;
 pub mod pull;
 pub mod report;
+pub mod rm;
 pub mod router;
 pub mod run;
 pub mod serve;
