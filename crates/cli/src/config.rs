@@ -1,6 +1,7 @@
 //! What arguments mean.
 
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     str::FromStr,
@@ -12,7 +13,10 @@ use anyhow::Context;
 use cloud::{Address, Delay, Endpoint, Key, Settings};
 use decode::{Bar, Limits, OnCloudError, Sampling};
 use engine::{Adapter, LoadOptions, onnx};
-use models::{Catalog, Environment, Home, catalog};
+use models::{
+    Catalog, Environment, Home, catalog,
+    hub::{Cache, Name},
+};
 use router::Kind;
 use thiserror::Error;
 
@@ -81,6 +85,11 @@ impl FromStr for AdapterArg {
     }
 }
 
+/// A variable of this process's environment.
+pub fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
 /// Where models are, and which there are.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -101,9 +110,14 @@ impl Store {
         Ok(Self { home, catalog })
     }
 
-    /// A path as given, a name of the catalog, or the default. The file is not opened here.
+    /// A path as given, a name of the catalog or of the hub, or the default. The file is not opened
+    /// here, and nothing is fetched.
     pub fn resolve(&self, given: Option<&str>, role: catalog::Default) -> anyhow::Result<PathBuf> {
         let entry = match given {
+            Some(name) if Name::is_meant(name) => {
+                let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;
+                return Ok(Cache::find(&variable)?.require(&name)?);
+            }
             Some(name) => match self.catalog.find(name) {
                 Some(entry) => entry,
                 None => return Ok(name.into()),

@@ -50,6 +50,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => block_on(commands::serve::serve(args)),
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
+        Command::Rm(args) => commands::rm::rm(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
         Command::Router(args) => block_on(commands::router::router(args)),
         Command::Eval(args) => block_on(commands::eval::eval(args)),

@@ -69,14 +69,15 @@ pub enum HomeError {
 /// A model file on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listed {
-    /// Its name in the catalog, or its file's.
+    /// Its name in the catalog or on the hub, or its file's.
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Its hash, taken now.
-    pub sha256: String,
+    /// Its hash: taken now, or for a model of the hub the one it was checked against. None where
+    /// it has several files.
+    pub sha256: Option<String>,
 }
 
 impl Home {
@@ -144,7 +145,7 @@ impl Home {
             let name = known.map(|m| m.name.clone()).or(file).unwrap_or_default();
             let bytes = fs::metadata(&path).map_err(|e| unreadable(&path, e))?.len();
             let sha256 = digest::of_file(&path).map_err(|e| unreadable(&path, e))?;
-            listed.push(Listed { name, path, bytes, sha256 });
+            listed.push(Listed { name, path, bytes, sha256: Some(sha256) });
         }
         listed.sort_by_key(|m| m.bytes);
         Ok(listed)

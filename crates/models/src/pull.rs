@@ -117,17 +117,40 @@ impl PullError {
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A model is there already.
-    Present(&'a Entry),
-    /// A model is being fetched; this many of its bytes are there.
-    Begin(&'a Entry, u64),
+    Present {
+        /// The model.
+        name: &'a str,
+    },
+    /// A model is being fetched.
+    Begin {
+        /// The model.
+        name: &'a str,
+        /// Its bytes.
+        total: u64,
+        /// Those that are there.
+        here: u64,
+    },
+    /// A file of it is being fetched.
+    Fetch {
+        /// The model.
+        name: &'a str,
+    },
     /// About this many of its bytes are there now.
     Bytes(u64),
     /// A part is damaged and will be fetched again.
     Damaged(String),
-    /// The whole is being checked.
-    Verify(&'a Entry),
+    /// Something went wrong and is tried again.
+    Trouble(String),
+    /// The whole, or a file of it, is being checked.
+    Verify {
+        /// Which.
+        name: &'a str,
+    },
     /// The model has its final name.
-    Done(&'a Entry),
+    Done {
+        /// The model.
+        name: &'a str,
+    },
 }
 
 /// Fetches the models that are missing.
@@ -168,18 +191,18 @@ fn pull_all(
     for (entry, path) in wanted {
         // Only whole files get their final name, so the size is enough.
         if fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == entry.bytes) {
-            tell(Event::Present(entry));
+            tell(Event::Present { name: &entry.name });
             continue;
         }
         let fetch = Fetch { entry, folder: &partial, pip: Pip::find()?, tell };
         fetch.run(path)?;
-        tell(Event::Done(entry));
+        tell(Event::Done { name: &entry.name });
     }
     Ok(())
 }
 
 /// Held as long as the file is open.
-fn lock(folder: &Path) -> Result<File, PullError> {
+pub(crate) fn lock(folder: &Path) -> Result<File, PullError> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|e| PullError::io(&path, e))?;
     match file.try_lock() {
@@ -215,11 +238,12 @@ impl Fetch<'_> {
     fn fetch_until_whole(&self, partial: &Partial<'_>, scratch: &Path) -> Result<(), PullError> {
         let mut damaged = vec![];
         for _ in 0..TRIES {
-            (self.tell)(Event::Begin(self.entry, partial.bytes()));
+            let (name, total) = (self.entry.name.as_str(), self.entry.bytes);
+            (self.tell)(Event::Begin { name, total, here: partial.bytes() });
             self.check_room(partial)?;
             fs::create_dir_all(scratch).map_err(|e| PullError::io(scratch, e))?;
             self.fetch_missing(partial, scratch)?;
-            (self.tell)(Event::Verify(self.entry));
+            (self.tell)(Event::Verify { name });
             if partial.verify().map_err(|e| self.io(e))? {
                 return Ok(());
             }
@@ -334,7 +358,7 @@ impl Fetch<'_> {
 }
 
 /// Bytes free for us under a folder; where the system does not say, writing will.
-fn free(folder: &Path) -> u64 {
+pub(crate) fn free(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
 }
 

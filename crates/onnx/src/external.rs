@@ -58,6 +58,8 @@ pub(crate) fn bring(file: &File, graph: &Graph<'_>, output: &Path) -> Result<(),
     }
     for location in files(file, graph)?.into_keys() {
         let (source, target) = (from.join(&location), to.join(&location));
+        // A link to a link would lead nowhere from another folder.
+        let source = source.canonicalize().unwrap_or(source);
         let placed = target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
             match fs::hard_link(&source, &target) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {

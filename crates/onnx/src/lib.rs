@@ -4,6 +4,7 @@
 //! - [`graph`]: a file's nodes, tensors, inputs and outputs, borrowed from it
 //! - [`hidden`]: which tensor is the hidden state; [`mod@expose`]: making it an output
 //! - [`external`]: the files a model keeps its weights in
+//! - [`layout`]: how a model's files are called
 //! - [`precision`]: how a model's weights are stored
 //! - [`mod@export`]: a GGUF model as an ONNX folder
 //!
@@ -16,6 +17,7 @@ pub mod expose;
 pub mod external;
 pub mod graph;
 pub mod hidden;
+pub mod layout;
 pub mod precision;
 pub mod wire;
 

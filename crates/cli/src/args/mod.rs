@@ -3,6 +3,7 @@
 mod bench;
 mod eval;
 mod onnx;
+mod pull;
 mod report;
 mod router;
 mod serve;
@@ -13,6 +14,7 @@ pub use self::bench::{
 };
 pub use self::eval::{Baseline, EvalArgs};
 pub use self::onnx::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg};
+pub use self::pull::{PullArgs, Pullable, RmArgs};
 pub use self::report::ReportArgs;
 pub use self::router::{
     CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
@@ -58,8 +60,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Serve the large model to edges on other machines
     Cloud(CloudArgs),
-    /// Fetch the default models, or a library, with this machine's pip
+    /// Fetch the default models, a model of the Hugging Face hub, or a library; list what is here
     Pull(PullArgs),
+    /// Remove a model that was pulled
+    Rm(RmArgs),
     /// Check models and cloud before it matters, and say what to do
     Doctor(DoctorArgs),
     /// Make, calibrate and look at routers
@@ -245,7 +249,8 @@ pub struct SamplingArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The small model: a GGUF file, an ONNX file or folder, or a name `tandem pull --list` shows
+    /// The small model: a GGUF file, an ONNX file or folder, a name `tandem pull --list` shows, or
+    /// hf:OWNER/REPO[:FILE or QUANT] once it is pulled
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub edge_model: Option<String>,
 
@@ -260,8 +265,8 @@ pub struct EdgeArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CloudModelArgs {
-    /// The large model: a GGUF file, or a name `tandem pull --list` shows; with --cloud, the name
-    /// that server knows it by
+    /// The large model: a GGUF file, a name `tandem pull --list` shows, or hf:OWNER/REPO[:FILE or
+    /// QUANT] once it is pulled; with --cloud, the name that server knows it by
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub cloud_model: Option<String>,
 
@@ -358,7 +363,8 @@ pub struct CloudArgs {
     #[arg(long, value_name = "KEY", env = "TANDEM_CLOUD_KEY", hide_env_values = true)]
     pub key: Option<String>,
 
-    /// The large model: a GGUF file, or a name `tandem pull --list` shows
+    /// The large model: a GGUF file, a name `tandem pull --list` shows, or hf:OWNER/REPO[:FILE or
+    /// QUANT] once it is pulled
     #[arg(long, visible_alias = "model", value_name = "MODEL")]
     pub cloud_model: Option<String>,
 
@@ -386,34 +392,6 @@ pub struct CloudArgs {
 
     #[command(flatten)]
     pub machine: MachineArgs,
-}
-
-/// What can be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Pullable {
-    /// The default models
-    Models,
-    /// The library that runs ONNX models
-    Onnxruntime,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct PullArgs {
-    /// What to fetch; without it, the default models
-    #[arg(value_enum, conflicts_with = "list")]
-    pub what: Option<Pullable>,
-
-    /// Show what is here instead
-    #[arg(long)]
-    pub list: bool,
-
-    /// With --list: as JSON
-    #[arg(long, requires = "list")]
-    pub json: bool,
-
-    /// Another catalog than the built-in one: a TOML file of models, packages and hashes
-    #[arg(long, value_name = "FILE")]
-    pub catalog: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

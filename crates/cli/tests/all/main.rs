@@ -3,5 +3,6 @@
 
 mod alone;
 mod common;
+mod hub;
 mod pull;
 mod report;

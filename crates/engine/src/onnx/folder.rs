@@ -5,22 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ::onnx::{File, Hidden, external, precision::Precision};
+use ::onnx::{
+    File, Hidden, external,
+    layout::{GENAI_CONFIG, USUAL_GRAPHS},
+    precision::Precision,
+};
 use serde_json::Value as Json;
 
 use crate::{
     error::EngineError,
     model::{LoadOptions, digest},
 };
-
-/// Names a model's file has when a folder holds several.
-const USUAL: [&str; 5] = [
-    "model.onnx",
-    "decoder_model_merged.onnx",
-    "decoder_with_past_model.onnx",
-    "decoder_model.onnx",
-    "model_quantized.onnx",
-];
 
 /// Where an ONNX model is.
 #[derive(Clone, Debug)]
@@ -44,7 +39,7 @@ impl Folder {
         if !path.is_dir() {
             return Ok(None);
         }
-        let genai = json(&path.join("genai_config.json"));
+        let genai = json(&path.join(GENAI_CONFIG));
         if let Some(name) = genai.and_then(|c| text(&c, "/model/decoder/filename")) {
             return Ok(Some(Self { model: path.join(name) }));
         }
@@ -55,7 +50,7 @@ impl Folder {
         }
         let called =
             |name: &&str| models.iter().find(|m| m.file_name().is_some_and(|f| f == *name));
-        let usual = USUAL.iter().find_map(called);
+        let usual = USUAL_GRAPHS.iter().find_map(called);
         match (usual, &models[..]) {
             (Some(model), _) | (None, [model]) => Ok(Some(Self { model: model.clone() })),
             (None, []) => Ok(None),
@@ -97,13 +92,13 @@ impl Folder {
 
     /// The context the model was trained with, if anything says.
     pub(crate) fn trained_context(&self) -> Option<usize> {
-        self.number("genai_config.json", "/model/context_length")
+        self.number(GENAI_CONFIG, "/model/context_length")
             .or_else(|| self.number("config.json", "/max_position_embeddings"))
     }
 
     /// How many key heads there are and how long one is, for graphs that do not say themselves.
     pub(crate) fn heads(&self) -> Heads {
-        let genai = |key: &str| self.number("genai_config.json", &format!("/model/decoder/{key}"));
+        let genai = |key: &str| self.number(GENAI_CONFIG, &format!("/model/decoder/{key}"));
         let config = |key: &str| self.number("config.json", &format!("/{key}"));
         let divided = || Some(config("hidden_size")? / config("num_attention_heads")?);
         Heads {
@@ -130,8 +125,9 @@ impl Folder {
     pub(crate) fn name(&self) -> String {
         let stem = |path: &Path| path.file_stem().map(|s| s.to_string_lossy().into_owned());
         let file = stem(&self.model).unwrap_or_default();
-        let usual =
-            USUAL.iter().any(|name| Path::new(name).file_stem().is_some_and(|s| s == &*file));
+        let usual = USUAL_GRAPHS
+            .iter()
+            .any(|name| Path::new(name).file_stem().is_some_and(|s| s == &*file));
         let folder = external::folder(&self.model).canonicalize().ok();
         let folder = folder.as_deref().filter(|_| usual).and_then(Path::file_name);
         let name = folder.map_or(file, |folder| folder.to_string_lossy().into_owned());

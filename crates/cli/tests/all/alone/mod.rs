@@ -4,6 +4,7 @@ mod chat;
 mod cloud;
 mod errors;
 mod eval;
+mod hub;
 mod live;
 mod onnx;
 mod router;

@@ -1,0 +1,65 @@
+//! Models and libraries on this machine: `pull` and `rm`.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::Args as ClapArgs;
+use models::hub::Name;
+
+/// What can be fetched.
+#[derive(Clone, Debug)]
+pub enum Pullable {
+    /// The default models.
+    Models,
+    /// The library that runs ONNX models.
+    Onnxruntime,
+    /// A model from the Hugging Face hub.
+    Hub(Name),
+}
+
+impl FromStr for Pullable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "models" => Ok(Self::Models),
+            "onnxruntime" => Ok(Self::Onnxruntime),
+            _ if Name::is_meant(text) => {
+                text.parse().map(Self::Hub).map_err(|e: models::HubError| e.to_string())
+            }
+            _ => Err("write models, onnxruntime, or hf:OWNER/REPO with a file, a folder or a \
+                quantisation after a colon"
+                .into()),
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PullArgs {
+    /// What to fetch: models (the default pair), onnxruntime (runs ONNX models), or a GGUF or ONNX
+    /// model of the Hugging Face hub, as in hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M or
+    /// hf:OWNER/REPO:FILE; without it, models
+    #[arg(value_name = "WHAT", conflicts_with = "list")]
+    pub what: Option<Pullable>,
+
+    /// Show what is here instead
+    #[arg(long)]
+    pub list: bool,
+
+    /// With --list: as JSON
+    #[arg(long, requires = "list")]
+    pub json: bool,
+
+    /// Another catalog than the built-in one: a TOML file of models, packages and hashes
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RmArgs {
+    /// A model `tandem pull --list` shows, or onnxruntime
+    pub name: String,
+
+    /// Another catalog than the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Option<PathBuf>,
+}

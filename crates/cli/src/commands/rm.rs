@@ -1,0 +1,31 @@
+//! `tandem rm`: a pulled model is taken off this machine.
+
+use std::{path::Path, process::ExitCode};
+
+use anyhow::{Context, bail};
+use models::hub::{self, Cache, Name};
+
+use crate::{
+    args::RmArgs,
+    config::{Store, UsageError, variable},
+    show::say,
+};
+
+pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
+    let store = Store::open(args.catalog.as_deref())?;
+    let name = args.name.as_str();
+    let (name, bytes) = if Name::is_meant(name) {
+        let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;
+        let removed = hub::remove(&store.home, &Cache::find(&variable)?, &name)?;
+        (removed.name, removed.bytes)
+    } else if store.catalog.find(name).is_some() || store.catalog.library(name).is_some() {
+        let removed = models::remove(&store.home, &store.catalog, name)?;
+        (name.to_owned(), removed.with_context(|| format!("{name} is not here"))?)
+    } else if Path::new(name).exists() || store.home.models().join(name).exists() {
+        bail!("{name} is a file of your own: tandem removes only what tandem pull has fetched");
+    } else {
+        bail!("{name} is no model that tandem pulls; `tandem pull --list` shows what is here");
+    };
+    say(&format!("{name} is removed: {} freed", indicatif::DecimalBytes(bytes)));
+    Ok(ExitCode::SUCCESS)
+}
