@@ -2,6 +2,7 @@
 //! do the work.
 //!
 //! - [`args`]: what users may write; [`config`]: what it means
+//! - [`preset`]: what a preset adds to the arguments; [`judge`]: who judges the edge
 //! - [`pair`]: the two models, each loaded when it is first needed
 //! - [`generation`]: one text in any mode; [`answer`]: told from its first token to its last line
 //! - [`show`]: how it looks; [`report`]: its figures, for people and as JSON
@@ -51,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cloud(args) => block_on(commands::cloud::cloud(args)),
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
+        Command::Preset(args) => commands::preset::preset(&args.command),
         Command::Router(args) => block_on(commands::router::router(args)),
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         Command::Report(args) => commands::report::report(&args),

@@ -14,6 +14,9 @@ pub struct Report<'a> {
     stats: Stats,
     mode: &'static str,
     router: Option<String>,
+    /// Why it is that one, where it stands in for a trained one that is not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    router_fallback: Option<&'a str>,
     /// As it stands at the end, where it follows a budget.
     threshold: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +44,11 @@ struct Token<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(generate: &Generate, generation: &'a Generation<'_>, error: Option<String>) -> Self {
+    pub fn new(
+        generate: &'a Generate,
+        generation: &'a Generation<'_>,
+        error: Option<String>,
+    ) -> Self {
         let transcript = generation.transcript();
         let token = |t: &'a Accepted| Token { text: &t.text, source: t.source, score: t.score };
         let joint = generate.mode == Mode::Joint;
@@ -56,6 +63,7 @@ impl<'a> Report<'a> {
                 Mode::Large => "large",
             },
             router: joint.then(|| generate.judge.to_string()),
+            router_fallback: generate.judge.fallback().filter(|_| joint),
             threshold: joint.then(|| generate.bar.threshold().value()),
             budget: generate
                 .bar
@@ -85,6 +93,10 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
             budget.realised().unwrap_or(0.0) * 100.0,
             budget.threshold().value()
         ));
+    }
+    if generate.mode == Mode::Joint {
+        let instead = generate.judge.fallback().map_or("", |_| " for want of a trained router");
+        facts.push(format!("judged by {}{instead}", generate.judge));
     }
     let fallbacks = stats.fallback_tokens + usize::from(stats.fallback_end);
     if fallbacks > 0 {

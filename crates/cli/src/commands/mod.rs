@@ -7,6 +7,7 @@ pub mod completions;
 pub mod doctor;
 pub mod eval;
 pub mod onnx;
+pub mod preset;
 pub mod pull;
 pub mod report;
 pub mod router;

@@ -3,5 +3,6 @@
 
 mod alone;
 mod common;
+mod preset;
 mod pull;
 mod report;
