@@ -46,6 +46,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Demo(args) => block_on(commands::demo::demo(args)),
         Command::Run(args) => block_on(commands::run::run(args)),
         Command::Chat(args) => block_on(commands::chat::chat(args)),
         Command::Serve(args) => block_on(commands::serve::serve(args)),

@@ -23,7 +23,8 @@ pub struct Report<'a> {
     budget: Option<Spending>,
     seed: u64,
     exchange: Option<Exchange>,
-    /// `text` where ids could not travel.
+    /// `text` where ids could not travel; the name is older than the summary's and stays for
+    /// programs that read it.
     degraded: Option<Exchange>,
     cloud_error: Option<String>,
 }
@@ -72,7 +73,7 @@ impl<'a> Report<'a> {
                 .map(|budget| Spending { share: budget.share(), realised: budget.realised() }),
             seed: generate.sampling.seed,
             exchange: generation.exchange(),
-            degraded: degraded(generation),
+            degraded: text_exchange(generation),
             cloud_error: generation.cloud_error().map(ToString::to_string).or(error),
         }
     }
@@ -102,8 +103,8 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
     if fallbacks > 0 {
         facts.push(format!("{fallbacks} fallbacks: the cloud failed"));
     }
-    if degraded(generation).is_some() {
-        facts.push("degraded: text".into());
+    if text_exchange(generation).is_some() {
+        facts.push("text exchange".into());
     }
     match generation.transcript().finish_reason() {
         Some(FinishReason::Length) => facts.push("cut at the limit".into()),
@@ -135,7 +136,7 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
 }
 
 /// Whether text travelled, for want of a common vocabulary or of ids.
-fn degraded(generation: &Generation<'_>) -> Option<Exchange> {
+fn text_exchange(generation: &Generation<'_>) -> Option<Exchange> {
     generation.exchange().filter(|e| *e == Exchange::Text)
 }
 

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// The system message where none is given: the models' own defaults differ.
-const SYSTEM: &str = "You are a helpful assistant.";
+pub const SYSTEM: &str = "You are a helpful assistant.";
 
 /// Two models write one text: a small one on this device almost all of it, a large one in the
 /// cloud the few words where the small one cannot be trusted.
@@ -51,6 +51,8 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// See what it is about: one question answered by small, by both and by large
+    Demo(DemoArgs),
     /// Answer one prompt
     Run(RunArgs),
     /// Talk, with history; Ctrl-C stops an answer, /help lists commands
@@ -103,6 +105,18 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
 }
 
 #[derive(Debug, ClapArgs)]
