@@ -13,8 +13,8 @@ CARGO := . ./$(ENV) && cargo
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
-demo: build models ## three answers: small alone, both together, large alone
-	@scripts/demo.sh $(TANDEM)
+demo: build models ## two questions, each answered by small alone, both together, large alone
+	@$(TANDEM) demo
 
 serve: build models ## the API and the page, with the default pair; prints the address
 	@$(TANDEM) serve

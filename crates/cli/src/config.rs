@@ -65,9 +65,8 @@ pub fn count(text: &str) -> Result<usize, String> {
 pub struct AdapterArg(Adapter);
 
 impl AdapterArg {
-    /// A file, as trained.
-    pub fn whole(path: PathBuf) -> Self {
-        Self(Adapter { path, scale: 1.0 })
+    pub fn new(path: PathBuf, scale: f32) -> Self {
+        Self(Adapter { path, scale })
     }
 }
 

@@ -10,7 +10,7 @@ use engine::{Compute, LoadOptions, Model, Sequence};
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs},
     config::{self, Store},
-    pair::{edge_side, embed, rendered, warn_of_plain_key},
+    pair::{Embedded, Running, edge_side, embed, rendered, warn_of_plain_key},
 };
 
 /// The models, loaded for several conversations at once.
@@ -25,7 +25,7 @@ struct Clouds {
     settings: Settings,
     name: String,
     /// How it was loaded, if it is in this process.
-    here: Option<LoadOptions>,
+    here: Option<(LoadOptions, Running)>,
     /// The chat template the user named for it.
     template: Option<Arc<str>>,
 }
@@ -66,8 +66,9 @@ impl Crew {
                     None => {
                         let options = many(config::cloud_options(&store, args, machine)?);
                         options.check()?;
-                        let settings = embed(&compute, options.clone(), args, true).await?;
-                        (settings, options.name(), Some(options))
+                        let Embedded { settings, running } =
+                            embed(&compute, options.clone(), args, true).await?;
+                        (settings, options.name(), Some((options, running)))
                     }
                 };
                 let template = config::cloud_template(&args.place)?.map(Arc::from);
@@ -100,7 +101,7 @@ impl Crew {
     /// Which cloud it is: name and hash of the model here, or the address of another.
     pub fn cloud_description(&self) -> anyhow::Result<String> {
         Ok(match &self.cloud {
-            Some(Clouds { name, here: Some(options), .. }) => {
+            Some(Clouds { name, here: Some((options, _)), .. }) => {
                 format!("{name} {}", options.fingerprint()?)
             }
             Some(Clouds { name, .. }) => name.clone(),

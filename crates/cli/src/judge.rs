@@ -10,10 +10,14 @@ use std::{
 use anyhow::Context;
 use decode::{Bar, Budget, Router, Threshold};
 use engine::LoadOptions;
+use models::Preset;
 use router::{Calibration, Kind, Mlp, RouterFile, UnknownRouter};
 use sha2::{Digest, Sha256};
 
 use crate::{preset, show::say};
+
+/// The preset whose router judges where nothing else is said.
+const GENERAL: &str = "general";
 
 /// The budget where nothing else is said and the router can keep to one.
 const DEFAULT_BUDGET: Share = Share(0.07);
@@ -78,6 +82,8 @@ pub enum Judge {
     Untrained(Kind),
     /// One that was trained for this edge.
     Trained { name: String, file: Arc<RouterFile>, digest: String },
+    /// `top1`, because nobody chose and no general router is for this edge.
+    Fallback { reason: String },
 }
 
 impl Judge {
@@ -87,21 +93,41 @@ impl Judge {
             Some(RouterArg::Kind(kind)) => Ok(Self::Untrained(*kind)),
             Some(RouterArg::File(path)) => Self::read(path, edge),
             None => {
-                let file = preset::general_router()?;
-                edge.check()?;
-                let metadata = file.metadata();
-                if metadata.model == edge.fingerprint()? {
-                    return Self::trained("general".into(), file);
+                let judge = Self::general(edge)?;
+                if let Self::Fallback { reason } = &judge {
+                    say(&format!(
+                        "note: {reason}: top1 judges; docs/routers.md says how to train one"
+                    ));
                 }
-                say(&format!(
-                    "note: the general router was trained for {}, not for {}: top1 judges; train \
-                     one with `tandem router collect` and `train`",
-                    metadata.model_name,
-                    edge.name()
-                ));
-                Ok(Self::Untrained(Kind::Top1))
+                Ok(judge)
             }
         }
+    }
+
+    /// The preset `general`, if it is here and was made for this edge.
+    fn general(edge: &LoadOptions) -> anyhow::Result<Self> {
+        edge.check()?;
+        let places = preset::search_path()?;
+        let Some(folder) = places.named(GENERAL) else {
+            let reason =
+                format!("there is no preset {GENERAL:?} with a router (looked in {places})");
+            return Ok(Self::Fallback { reason });
+        };
+        // One that is here and damaged is refused: nobody would notice that another judges.
+        let preset = Preset::load(&folder)?;
+        let kind = preset::edge_kind(&edge.path)?;
+        let Some(part) = preset.manifest().router(kind) else {
+            let reason = format!("the preset {GENERAL:?} has no router for an edge of kind {kind}");
+            return Ok(Self::Fallback { reason });
+        };
+        let file = RouterFile::read(&preset.path(&part.file))?;
+        let metadata = file.metadata();
+        if metadata.model == edge.fingerprint()? {
+            return Self::trained(GENERAL.into(), file);
+        }
+        let (trained, here) = (&metadata.model_name, edge.name());
+        let reason = format!("the general router was trained for {trained}, not for {here}");
+        Ok(Self::Fallback { reason })
     }
 
     /// A trained router, if it fits.
@@ -124,6 +150,7 @@ impl Judge {
     pub fn build(&self, seed: u64) -> Box<dyn Router> {
         match self {
             Self::Untrained(kind) => kind.build(seed),
+            Self::Fallback { .. } => Kind::Top1.build(seed),
             Self::Trained { file, .. } => Box::new(Mlp::new(file)),
         }
     }
@@ -140,10 +167,18 @@ impl Judge {
         }
     }
 
+    /// Why this router judges although nobody chose it and a better one is usual.
+    pub fn fallback(&self) -> Option<&str> {
+        match self {
+            Self::Fallback { reason } => Some(reason),
+            Self::Untrained(_) | Self::Trained { .. } => None,
+        }
+    }
+
     /// The hash of the router's file, if it has one.
     pub fn digest(&self) -> Option<String> {
         match self {
-            Self::Untrained(_) => None,
+            Self::Untrained(_) | Self::Fallback { .. } => None,
             Self::Trained { digest, .. } => Some(digest.clone()),
         }
     }
@@ -151,7 +186,7 @@ impl Judge {
     /// From shares to thresholds, as calibrated.
     pub fn table(&self) -> Vec<(f32, f32)> {
         match self {
-            Self::Untrained(_) => vec![],
+            Self::Untrained(_) | Self::Fallback { .. } => vec![],
             Self::Trained { file, .. } => pairs(&file.metadata().calibration),
         }
     }
@@ -166,6 +201,7 @@ impl fmt::Display for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untrained(kind) => kind.fmt(f),
+            Self::Fallback { .. } => Kind::Top1.fmt(f),
             Self::Trained { name, .. } => f.write_str(name),
         }
     }

@@ -2,6 +2,7 @@
 //! do the work.
 //!
 //! - [`args`]: what users may write; [`config`]: what it means
+//! - [`preset`]: what a preset adds to the arguments; [`judge`]: who judges the edge
 //! - [`pair`]: the two models, each loaded when it is first needed
 //! - [`generation`]: one text in any mode; [`answer`]: told from its first token to its last line
 //! - [`show`]: how it looks; [`report`]: its figures, for people and as JSON
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Demo(args) => block_on(commands::demo::demo(args)),
         Command::Run(args) => block_on(commands::run::run(args)),
         Command::Chat(args) => block_on(commands::chat::chat(args)),
         Command::Serve(args) => block_on(commands::serve::serve(args)),
@@ -52,6 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Rm(args) => commands::rm::rm(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
+        Command::Preset(args) => commands::preset::preset(&args.command),
         Command::Router(args) => block_on(commands::router::router(args)),
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         Command::Report(args) => commands::report::report(&args),

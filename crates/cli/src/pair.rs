@@ -8,7 +8,7 @@ use cloud::{
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
 use serve::cloud::{Config, LazyModel, app, run};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs, Mode},
@@ -33,6 +33,8 @@ pub struct Pair {
     template: Option<String>,
     edge: Option<Sequence>,
     remote: Option<Remote>,
+    /// The cloud inside this process, if there is one.
+    running: Option<Running>,
     sharing: Sharing,
 }
 
@@ -70,6 +72,7 @@ impl Pair {
             template: config::cloud_template(&cloud.place)?,
             edge: None,
             remote: None,
+            running: None,
             sharing: Sharing::Off,
         })
     }
@@ -95,7 +98,10 @@ impl Pair {
                     let options = taken(options)?;
                     // It is loaded later; a file that is no model should not wait till then.
                     options.check()?;
-                    Remote::new(embed(&self.compute, options, args, true).await?, opening)?
+                    let Embedded { settings, running } =
+                        embed(&self.compute, options, args, true).await?;
+                    self.running = Some(running);
+                    Remote::new(settings, opening)?
                 }
             });
         }
@@ -198,6 +204,18 @@ pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide>
     Ok(serve::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
 }
 
+/// A cloud inside this process.
+pub struct Embedded {
+    /// How it is reached.
+    pub settings: Settings,
+    pub running: Running,
+}
+
+/// Keeps a cloud inside this process; without it the cloud ends and its memory is free again.
+pub struct Running {
+    _until_dropped: oneshot::Sender<()>,
+}
+
 /// Starts a cloud inside this process. It speaks over loopback as any other, and its model is
 /// loaded by the first session.
 pub async fn embed(
@@ -205,21 +223,23 @@ pub async fn embed(
     options: LoadOptions,
     args: &CloudModelArgs,
     reuse: bool,
-) -> anyhow::Result<Settings> {
+) -> anyhow::Result<Embedded> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("no port on loopback")?;
     let address: Address = format!("http://{}", listener.local_addr()?).parse()?;
     let key = key();
     let config = Config { key: Some(key.clone()), reuse, ..Config::default() };
     let app = app(LazyModel::new(compute.clone(), options), config);
-    tokio::spawn(run(listener, app, std::future::pending()));
+    let (sender, dropped) = oneshot::channel();
+    tokio::spawn(run(listener, app, async { drop(dropped.await) }));
     let endpoint = Endpoint { address, key: Some(Key::from(key)), authority: None };
-    Ok(Settings {
+    let settings = Settings {
         engine: Some(Engine::Tandem),
         deadline: args.place.ask_deadline,
         on_error: config::on_error(&args.place),
         delay: config::delay(&args.place)?,
         ..Settings::new(endpoint)
-    })
+    };
+    Ok(Embedded { settings, running: Running { _until_dropped: sender } })
 }
 
 /// Others on this machine can reach loopback too.

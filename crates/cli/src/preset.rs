@@ -1,147 +1,149 @@
-//! Adapters and routers that come with the program.
+//! What a preset adds to what the user wrote.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use clap::ValueEnum;
+use anyhow::{Context, bail};
+use decode::Threshold;
 use engine::onnx::Folder;
-use models::{Environment, Home};
-use router::RouterFile;
+use models::{
+    Environment, Home, Preset, PresetError,
+    preset::{Defaults, EdgeKind, RouterPart, SearchPath, Side},
+};
+use onnx::precision::Precision;
 
 use crate::{
     args::{CloudModelArgs, EdgeArgs},
-    config::AdapterArg,
-    judge::RouterArg,
+    config::{AdapterArg, Store, UsageError},
+    judge::{RouterArg, Share},
 };
 
-/// The router that is used where nothing else is said.
-const GENERAL: &[u8] = include_bytes!("../../../presets/general/router.safetensors");
-
-/// What belongs together for one kind of question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Preset {
-    /// Multiple-choice questions of common sense, answered with reasons
-    Commonsenseqa,
+/// Where presets are looked for by name.
+pub fn search_path() -> anyhow::Result<SearchPath> {
+    // Links are followed: what came with the program lies beside its file.
+    let program = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    Ok(SearchPath::new(&Home::find(Environment::read())?, program.as_deref()))
 }
 
-/// A preset's files, in memory or on disk.
-struct Files<T> {
-    /// The small model's adapter.
-    edge: T,
-    /// The large model's.
-    cloud: T,
-    /// The router for the small model with its adapter.
-    router: T,
-    /// The router for the two merged and exported as ONNX with int8 weights.
-    router_onnx: T,
+/// The folder of a preset, given by name or by path.
+pub fn find(given: &str) -> anyhow::Result<PathBuf> {
+    search_path()?.find(given).map_err(|error| match error {
+        PresetError::Unknown { .. } => UsageError(format!("--preset: {error}")).into(),
+        other => other.into(),
+    })
 }
 
-/// One file of a preset.
-struct Part {
-    name: &'static str,
-    bytes: &'static [u8],
+/// The whole preset, every file of it checked.
+fn load(given: &str) -> anyhow::Result<Preset> {
+    Ok(Preset::load(&find(given)?)?)
 }
 
-impl Preset {
-    fn parts(self) -> Files<Part> {
-        macro_rules! part {
-            ($folder:literal, $name:literal) => {
-                Part {
-                    name: $name,
-                    bytes: include_bytes!(concat!("../../../presets/", $folder, "/", $name)),
-                }
-            };
-        }
-        match self {
-            Self::Commonsenseqa => Files {
-                edge: part!("commonsenseqa", "edge.gguf"),
-                cloud: part!("commonsenseqa", "cloud.gguf"),
-                router: part!("commonsenseqa", "router.safetensors"),
-                router_onnx: part!("commonsenseqa", "router-onnx-int8.safetensors"),
-            },
-        }
+/// Fills in what the user left out: models, adapters and router. An ONNX edge has its adapter merged
+/// in when it is exported, and a router of its own.
+pub fn apply(
+    given: &str,
+    edge: &mut EdgeArgs,
+    cloud: Option<&mut CloudModelArgs>,
+    router: Option<&mut Option<RouterArg>>,
+) -> anyhow::Result<Preset> {
+    let preset = load(given)?;
+    let manifest = preset.manifest();
+    fill_model(&preset, &manifest.edge, &mut edge.edge_model, "--edge-model")?;
+    let model = edge.edge_model.as_deref().unwrap_or_default();
+    let kind = edge_kind(Path::new(model))?;
+    if edge.edge_adapter.is_empty() && kind == EdgeKind::Gguf {
+        edge.edge_adapter.extend(adapter(&preset, &manifest.edge));
     }
-
-    /// As users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Commonsenseqa => "commonsenseqa",
+    // A cloud elsewhere has its own model and adapters, and offline there is none.
+    let here = cloud.filter(|cloud| cloud.place.cloud.is_none() && !cloud.place.offline);
+    if let (Some(cloud), Some(side)) = (here, &manifest.cloud) {
+        fill_model(&preset, side, &mut cloud.cloud_model, "--cloud-model")?;
+        if cloud.cloud_adapter.is_empty() {
+            cloud.cloud_adapter.extend(adapter(&preset, side));
         }
     }
-
-    /// Fills in what the user left out: adapters and router. An ONNX edge has its adapter merged in
-    /// when it is exported, and a router of its own.
-    pub fn apply(
-        self,
-        edge: Option<&mut EdgeArgs>,
-        cloud: Option<&mut CloudModelArgs>,
-        router: Option<&mut Option<RouterArg>>,
-    ) -> anyhow::Result<()> {
-        let files = self.unpack()?;
-        let onnx = edge.as_ref().is_some_and(|args| is_onnx(args));
-        if let Some(edge) = edge.filter(|args| args.edge_adapter.is_empty() && !onnx) {
-            edge.edge_adapter.push(AdapterArg::whole(files.edge));
-        }
-        // A cloud elsewhere has its own adapters.
-        if let Some(cloud) = cloud.filter(|c| c.cloud_adapter.is_empty() && c.place.cloud.is_none())
-        {
-            cloud.cloud_adapter.push(AdapterArg::whole(files.cloud));
-        }
-        if let Some(router) = router {
-            let fitting = if onnx { files.router_onnx } else { files.router };
-            router.get_or_insert(RouterArg::File(fitting));
-        }
-        Ok(())
+    if let Some(router) = router.filter(|router| router.is_none() && !manifest.routers.is_empty()) {
+        let part = fitting_router(&preset, kind)?;
+        *router = Some(RouterArg::File(preset.path(&part.file)));
     }
-
-    /// The adapter of the large model alone.
-    pub fn cloud_adapter(self) -> anyhow::Result<AdapterArg> {
-        Ok(AdapterArg::whole(self.unpack()?.cloud))
-    }
-
-    /// The adapter of the small model alone.
-    pub fn edge_adapter(self) -> anyhow::Result<AdapterArg> {
-        Ok(AdapterArg::whole(self.unpack()?.edge))
-    }
-
-    /// Writes the files where the engine can load them, unless they are there.
-    fn unpack(self) -> anyhow::Result<Files<PathBuf>> {
-        let folder = Home::find(Environment::read())?.file("presets").join(self.name());
-        let write = |part: &Part| -> anyhow::Result<PathBuf> {
-            let path = folder.join(part.name);
-            if fs::read(&path).is_ok_and(|there| there == part.bytes) {
-                return Ok(path);
-            }
-            fs::create_dir_all(&folder)?;
-            let partial = folder.join(format!("{}.{}", part.name, std::process::id()));
-            fs::write(&partial, part.bytes)?;
-            fs::rename(&partial, &path)?;
-            Ok(path)
-        };
-        let unpacked = |part: Part| {
-            let failed = || format!("the preset cannot be unpacked into {}", folder.display());
-            write(&part).with_context(failed)
-        };
-        let parts = self.parts();
-        Ok(Files {
-            edge: unpacked(parts.edge)?,
-            cloud: unpacked(parts.cloud)?,
-            router: unpacked(parts.router)?,
-            router_onnx: unpacked(parts.router_onnx)?,
-        })
-    }
+    Ok(preset)
 }
 
-/// Whether the user's edge is an ONNX model; what is wrong with one is said when it is loaded.
-fn is_onnx(args: &EdgeArgs) -> bool {
-    let found = args.edge_model.as_ref().map(|model| Folder::find(Path::new(model)));
-    found.is_some_and(|found| found.is_ok_and(|folder| folder.is_some()))
+/// How strictly its router judges where the user does not say.
+pub fn defaults(preset: &Preset) -> anyhow::Result<(Option<Threshold>, Option<Share>)> {
+    let Defaults { budget, threshold } = preset.manifest().defaults;
+    Ok((threshold.map(Threshold::new).transpose()?, budget.map(Share)))
 }
 
-/// The router that is used where nothing else is said and the edge is the one it was made for.
-pub fn general_router() -> anyhow::Result<RouterFile> {
-    RouterFile::from_bytes(GENERAL).context("the built-in router")
+/// The adapter of the small model alone, and the model it is for where none is named.
+pub fn edge_adapter(given: &str, model: &mut Option<String>) -> anyhow::Result<AdapterArg> {
+    let preset = load(given)?;
+    let side = &preset.manifest().edge;
+    fill_model(&preset, side, model, "the model")?;
+    adapter(&preset, side).with_context(|| format!("the preset {given} has no edge adapter"))
+}
+
+/// The adapter of the large model alone, and the model it is for where none is named.
+pub fn cloud_adapter(given: &str, model: &mut Option<String>) -> anyhow::Result<AdapterArg> {
+    let preset = load(given)?;
+    let missing = || format!("the preset {given} has no cloud adapter");
+    let side = preset.manifest().cloud.as_ref().with_context(missing)?;
+    fill_model(&preset, side, model, "--cloud-model")?;
+    adapter(&preset, side).with_context(missing)
+}
+
+fn adapter(preset: &Preset, side: &Side) -> Option<AdapterArg> {
+    let part = side.adapter.as_ref()?;
+    Some(AdapterArg::new(preset.path(&part.file), part.scale))
+}
+
+/// Takes the preset's model where the user named none. It must be the very one: its adapters and
+/// routers hold for no other.
+fn fill_model(
+    preset: &Preset,
+    side: &Side,
+    model: &mut Option<String>,
+    option: &str,
+) -> anyhow::Result<()> {
+    if model.is_some() {
+        return Ok(());
+    }
+    let (name, wanted) = (&preset.manifest().name, &side.model);
+    match Store::open(None)?.catalog.find(wanted) {
+        None => bail!(
+            "the preset {name} is for the model {wanted}, which is not in the catalog: name its \
+             file with {option}"
+        ),
+        Some(entry) if !entry.sha256.eq_ignore_ascii_case(&side.sha256) => bail!(
+            "the preset {name} is for another {wanted} than the catalog's: name the file whose \
+             sha256 is {} with {option}",
+            side.sha256
+        ),
+        Some(_) => *model = Some(wanted.clone()),
+    }
+    Ok(())
+}
+
+fn fitting_router(preset: &Preset, kind: EdgeKind) -> anyhow::Result<&RouterPart> {
+    let manifest = preset.manifest();
+    manifest.router(kind).with_context(|| {
+        let kinds: Vec<_> = manifest.routers.iter().map(|part| part.edge.to_string()).collect();
+        format!(
+            "the preset {} has no router for an edge of kind {kind}, only for {}: train one, or \
+             choose --router top1, which needs no training",
+            manifest.name,
+            kinds.join(", ")
+        )
+    })
+}
+
+/// How the model at a path is stored; what is no ONNX model is taken for GGUF.
+pub fn edge_kind(model: &Path) -> anyhow::Result<EdgeKind> {
+    let Some(folder) = Folder::find(model)? else { return Ok(EdgeKind::Gguf) };
+    Ok(match folder.precision()? {
+        Precision::Fp32 => EdgeKind::OnnxFp32,
+        Precision::Fp16 => EdgeKind::OnnxFp16,
+        Precision::Bf16 => EdgeKind::OnnxBf16,
+        Precision::Int8 => EdgeKind::OnnxInt8,
+        Precision::Int4 => EdgeKind::OnnxInt4,
+    })
 }

@@ -14,13 +14,17 @@ pub struct Report<'a> {
     stats: Stats,
     mode: &'static str,
     router: Option<String>,
+    /// Why it is that one, where it stands in for a trained one that is not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    router_fallback: Option<&'a str>,
     /// As it stands at the end, where it follows a budget.
     threshold: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<Spending>,
     seed: u64,
     exchange: Option<Exchange>,
-    /// `text` where ids could not travel.
+    /// `text` where ids could not travel; the name is older than the summary's and stays for
+    /// programs that read it.
     degraded: Option<Exchange>,
     cloud_error: Option<String>,
 }
@@ -41,7 +45,11 @@ struct Token<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(generate: &Generate, generation: &'a Generation<'_>, error: Option<String>) -> Self {
+    pub fn new(
+        generate: &'a Generate,
+        generation: &'a Generation<'_>,
+        error: Option<String>,
+    ) -> Self {
         let transcript = generation.transcript();
         let token = |t: &'a Accepted| Token { text: &t.text, source: t.source, score: t.score };
         let joint = generate.mode == Mode::Joint;
@@ -56,6 +64,7 @@ impl<'a> Report<'a> {
                 Mode::Large => "large",
             },
             router: joint.then(|| generate.judge.to_string()),
+            router_fallback: generate.judge.fallback().filter(|_| joint),
             threshold: joint.then(|| generate.bar.threshold().value()),
             budget: generate
                 .bar
@@ -64,7 +73,7 @@ impl<'a> Report<'a> {
                 .map(|budget| Spending { share: budget.share(), realised: budget.realised() }),
             seed: generate.sampling.seed,
             exchange: generation.exchange(),
-            degraded: degraded(generation),
+            degraded: text_exchange(generation),
             cloud_error: generation.cloud_error().map(ToString::to_string).or(error),
         }
     }
@@ -86,12 +95,16 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
             budget.threshold().value()
         ));
     }
+    if generate.mode == Mode::Joint {
+        let instead = generate.judge.fallback().map_or("", |_| " for want of a trained router");
+        facts.push(format!("judged by {}{instead}", generate.judge));
+    }
     let fallbacks = stats.fallback_tokens + usize::from(stats.fallback_end);
     if fallbacks > 0 {
         facts.push(format!("{fallbacks} fallbacks: the cloud failed"));
     }
-    if degraded(generation).is_some() {
-        facts.push("degraded: text".into());
+    if text_exchange(generation).is_some() {
+        facts.push("text exchange".into());
     }
     match generation.transcript().finish_reason() {
         Some(FinishReason::Length) => facts.push("cut at the limit".into()),
@@ -123,7 +136,7 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
 }
 
 /// Whether text travelled, for want of a common vocabulary or of ids.
-fn degraded(generation: &Generation<'_>) -> Option<Exchange> {
+fn text_exchange(generation: &Generation<'_>) -> Option<Exchange> {
     generation.exchange().filter(|e| *e == Exchange::Text)
 }
 

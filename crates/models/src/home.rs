@@ -99,6 +99,11 @@ impl Home {
         self.root.join("partial")
     }
 
+    /// The folder of the user's own presets.
+    pub fn presets(&self) -> PathBuf {
+        self.root.join("presets")
+    }
+
     /// Where a file of the program's own is kept.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)

@@ -10,7 +10,6 @@ use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
 use crate::{
     config::count,
     judge::{RouterArg, Share},
-    preset::Preset,
 };
 
 #[derive(Debug, ClapArgs)]
@@ -84,8 +83,8 @@ pub struct EvalArgs {
     pub system: String,
 
     /// Adapters and router of a preset
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,

@@ -3,6 +3,7 @@
 mod bench;
 mod eval;
 mod onnx;
+mod preset;
 mod pull;
 mod report;
 mod router;
@@ -14,6 +15,7 @@ pub use self::bench::{
 };
 pub use self::eval::{Baseline, EvalArgs};
 pub use self::onnx::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg};
+pub use self::preset::{CheckPresetArgs, ListPresetsArgs, PresetArgs, PresetCommand};
 pub use self::pull::{PullArgs, Pullable, RmArgs};
 pub use self::report::ReportArgs;
 pub use self::router::{
@@ -31,11 +33,10 @@ use engine::onnx::Provider;
 use crate::{
     config::{AdapterArg, count, time},
     judge::{RouterArg, Share},
-    preset::Preset,
 };
 
 /// The system message where none is given: the models' own defaults differ.
-const SYSTEM: &str = "You are a helpful assistant.";
+pub const SYSTEM: &str = "You are a helpful assistant.";
 
 /// Two models write one text: a small one on this device almost all of it, a large one in the
 /// cloud the few words where the small one cannot be trusted.
@@ -52,6 +53,8 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// See what it is about: one question answered by small, by both and by large
+    Demo(DemoArgs),
     /// Answer one prompt
     Run(RunArgs),
     /// Talk, with history; Ctrl-C stops an answer, /help lists commands
@@ -66,6 +69,8 @@ pub enum Command {
     Rm(RmArgs),
     /// Check models and cloud before it matters, and say what to do
     Doctor(DoctorArgs),
+    /// List presets, or check one before it is handed on
+    Preset(PresetArgs),
     /// Make, calibrate and look at routers
     Router(RouterArgs),
     /// Measure how good the pair's answers are, by router and budget
@@ -112,6 +117,18 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct ChatArgs {
     #[command(flatten)]
     pub generate: GenerateArgs,
@@ -138,9 +155,9 @@ pub struct GenerateArgs {
     #[arg(long, value_enum, default_value_t = Mode::Joint)]
     pub mode: Mode,
 
-    /// Adapters and router that come with the program, for one kind of question
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    /// Adapters and router for one kind of question: a name `tandem preset list` shows, or a folder
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     /// Ask the cloud where the router's trust is below this: 0 never, 1 always
     #[arg(long, value_name = "0..1", conflicts_with = "budget", allow_negative_numbers = true)]
@@ -189,9 +206,16 @@ pub struct GenerateArgs {
 impl GenerateArgs {
     /// As given, with what the preset adds.
     pub fn with_preset(mut self) -> anyhow::Result<Self> {
-        if let Some(preset) = self.preset {
-            preset.apply(Some(&mut self.edge), Some(&mut self.cloud), Some(&mut self.router))?;
+        let Some(given) = &self.preset else { return Ok(self) };
+        let own_router = self.router.is_some();
+        let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
+        let preset = crate::preset::apply(given, edge, cloud, Some(&mut self.router))?;
+        // Its defaults are for its own router.
+        if !own_router && self.threshold.is_none() && self.budget.is_none() {
+            (self.threshold, self.budget) = crate::preset::defaults(&preset)?;
         }
+        // By its name from here on: where its folder is concerns nobody else.
+        self.preset = Some(preset.manifest().name.clone());
         Ok(self)
     }
 }
@@ -373,8 +397,8 @@ pub struct CloudArgs {
     pub cloud_adapter: Vec<AdapterArg>,
 
     /// The adapter of a preset
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "cloud_adapter")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "cloud_adapter")]
+    pub preset: Option<String>,
 
     /// Sessions held at once; the least recently used leaves when one more comes
     #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
@@ -397,8 +421,8 @@ pub struct CloudArgs {
 #[derive(Debug, ClapArgs)]
 pub struct DoctorArgs {
     /// Adapters and router of a preset
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     /// Whether this router fits: a file or a name
     #[arg(long, value_name = "NAME|FILE")]

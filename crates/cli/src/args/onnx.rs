@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{config::AdapterArg, preset::Preset};
+use crate::config::AdapterArg;
 
 #[derive(Debug, Args)]
 pub struct OnnxArgs {
@@ -56,8 +56,8 @@ pub struct ExportArgs {
     pub adapter: Vec<AdapterArg>,
 
     /// Merge the small model's adapter of a preset
-    #[arg(long, value_name = "NAME", conflicts_with = "adapter")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "adapter")]
+    pub preset: Option<String>,
 
     /// Write 4 bits even from weights that were rounded before
     #[arg(long)]

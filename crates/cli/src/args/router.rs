@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use decode::Threshold;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
-use crate::{config::count, judge::RouterArg, preset::Preset};
+use crate::{config::count, judge::RouterArg};
 
 #[derive(Debug, ClapArgs)]
 pub struct RouterArgs {
@@ -84,8 +84,8 @@ pub struct CollectArgs {
     pub system: String,
 
     /// The adapters of a preset
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,
@@ -162,8 +162,8 @@ pub struct CalibrateArgs {
     pub system: String,
 
     /// The adapter of a preset
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,
@@ -190,8 +190,8 @@ pub struct InspectArgs {
     pub system: String,
 
     /// The adapter of a preset
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub preset: Option<Preset>,
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,

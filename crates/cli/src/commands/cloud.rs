@@ -12,6 +12,7 @@ use crate::{
     args::CloudArgs,
     config::{Store, UsageError, adapters, threads},
     interrupt::interrupted,
+    preset,
     show::say,
 };
 
@@ -22,16 +23,15 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     if args.sessions > MOST_SESSIONS {
         return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
     }
-    let store = Store::open(None)?;
-    let path = store.resolve(args.cloud_model.as_deref(), catalog::Default::Cloud)?;
+    let (mut adapter, mut model) = (args.cloud_adapter, args.cloud_model);
+    if let Some(preset) = &args.preset {
+        adapter.push(preset::cloud_adapter(preset, &mut model)?);
+    }
+    let path = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Cloud)?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
-    let mut adapter = args.cloud_adapter;
-    if let Some(preset) = args.preset {
-        adapter.push(preset.cloud_adapter()?);
-    }
     let options = LoadOptions {
         adapters: adapters(&adapter),
         cells: args.cache_tokens.max(args.machine.context),

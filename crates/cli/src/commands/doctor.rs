@@ -11,7 +11,7 @@ use decode::{
     Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, Sampling, Threshold, Vocabulary,
     Want,
 };
-use router::Kind;
+use router::{Kind, Metadata};
 use serde::Serialize;
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     config::{self, Generate, Store},
     judge::Judge,
     pair::Pair,
+    preset,
 };
 
 /// How often the way there and back is measured.
@@ -70,8 +71,9 @@ pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     // A doctor does not wait for the patient to get well.
     args.cloud.place.on_cloud_error = OnCloudError::Fail;
-    if let Some(preset) = args.preset {
-        preset.apply(Some(&mut args.edge), Some(&mut args.cloud), Some(&mut args.router))?;
+    if let Some(preset) = &args.preset {
+        let (edge, cloud) = (&mut args.edge, Some(&mut args.cloud));
+        preset::apply(preset, edge, cloud, Some(&mut args.router))?;
     }
     let mut pair = Pair::new(&args.edge, &args.cloud, &args.machine)?;
     examine(&mut findings, &mut pair, &args).await;
@@ -100,15 +102,22 @@ pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Who would judge.
-fn router(args: &DoctorArgs) -> anyhow::Result<String> {
+fn router(findings: &mut Findings, args: &DoctorArgs) -> anyhow::Result<()> {
     let edge = config::edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
-    Ok(match Judge::choose(args.router.as_ref(), &edge)? {
-        Judge::Untrained(kind) => format!("{kind}: needs no training, fits any model"),
-        Judge::Trained { name, file, .. } => {
-            let metadata = file.metadata();
-            format!("{name}: {}, trained for {}", metadata.objective, metadata.model_name)
+    match Judge::choose(args.router.as_ref(), &edge)? {
+        Judge::Untrained(kind) => {
+            findings.ok("router", format!("{kind}: needs no training, fits any model"));
         }
-    })
+        Judge::Fallback { reason } => {
+            let advice = "top1 judges any model, a trained router judges better: docs/routers.md";
+            findings.add("router", Level::Warn, format!("top1: {reason}"), advice);
+        }
+        Judge::Trained { name, file, .. } => {
+            let Metadata { objective, model_name, .. } = file.metadata();
+            findings.ok("router", format!("{name}: {objective}, trained for {model_name}"));
+        }
+    }
+    Ok(())
 }
 
 /// What computes: the CPU's instruction sets in use, and GPUs.
@@ -156,8 +165,8 @@ async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
                 model.trained_context()
             ),
         );
-        match router(args) {
-            Ok(found) => findings.ok("router", found),
+        match router(findings, args) {
+            Ok(()) => {}
             Err(error) => {
                 let advice = "a router reads hidden states, and those differ from model to model, \
                     from precision to precision (GGUF, ONNX int8, fp16, …) and with every adapter: \

@@ -9,6 +9,7 @@ use onnx::{Export, File, Hidden, Lora, Weights, hidden};
 use crate::{
     args::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg},
     config::{Store, adapters},
+    preset,
     show::say,
 };
 
@@ -51,7 +52,12 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
 }
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let model = Store::open(None)?.resolve(args.model.as_deref(), catalog::Default::Edge)?;
+    let mut merged = args.adapter.clone();
+    let mut model = args.model.clone();
+    if let Some(preset) = &args.preset {
+        merged.push(preset::edge_adapter(preset, &mut model)?);
+    }
+    let model = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Edge)?;
     let lora = |a: engine::Adapter| Lora { path: a.path, scale: a.scale };
     let weights = match args.weights {
         WeightsArg::Int8 => Weights::Int8,
@@ -59,10 +65,6 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         WeightsArg::Fp16 => Weights::Fp16,
         WeightsArg::Fp32 => Weights::Fp32,
     };
-    let mut merged = args.adapter.clone();
-    if let Some(preset) = args.preset {
-        merged.push(preset.edge_adapter()?);
-    }
     let adapters = adapters(&merged).into_iter().map(lora).collect();
     let options = Export { model, adapters, weights, force: args.force };
     let written = onnx::export(&options, &args.output)?;

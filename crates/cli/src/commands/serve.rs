@@ -4,7 +4,7 @@ use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use axum::http::HeaderValue;
-use router::Mlp;
+use router::{Kind, Mlp};
 use serve::{
     edge::{About, Config, Cors, Defaults, Judges, Keys, Mode, Models, Place, Server, app},
     listen::{Patience, listen},
@@ -82,6 +82,7 @@ fn judge(judge: Judge) -> serve::edge::Judge {
     let table = judge.table();
     match judge {
         Judge::Untrained(kind) => kind.into(),
+        Judge::Fallback { .. } => Kind::Top1.into(),
         Judge::Trained { name, file, .. } => {
             serve::edge::Judge::trained(name, table, move |_| Box::new(Mlp::new(&file)))
         }
@@ -96,7 +97,7 @@ fn about(wanted: &GenerateArgs, crew: &Crew) -> About {
         (Some(_), _) => (wanted.cloud.cloud_model.clone(), Place::Remote),
         (None, _) => (Some(crew.cloud_name().to_owned()), Place::Embedded),
     };
-    let preset = wanted.preset.map(|preset| preset.name().to_owned());
+    let preset = wanted.preset.clone();
     About { edge: crew.edge_options().name(), cloud, place, preset }
 }
 

@@ -4,5 +4,6 @@
 mod alone;
 mod common;
 mod hub;
+mod preset;
 mod pull;
 mod report;

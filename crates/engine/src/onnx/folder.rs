@@ -67,6 +67,11 @@ impl Folder {
         &self.model
     }
 
+    /// How its weights are stored.
+    pub fn precision(&self) -> Result<Precision, EngineError> {
+        Ok(Precision::of(&File::read(&self.model)?.graph()?))
+    }
+
     /// A file beside the model, or one folder above.
     pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
         let folder = external::folder(&self.model);

@@ -25,7 +25,9 @@ use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
 use self::decoder::Bench;
-use crate::{args::EvalArgs, config::UsageError, crew::Crew, progress::Progress, show::say};
+use crate::{
+    args::EvalArgs, config::UsageError, crew::Crew, preset, progress::Progress, show::say,
+};
 
 /// How long the answers took together, and the whole run.
 #[derive(Clone, Copy, Default)]
@@ -36,9 +38,9 @@ pub struct Clock {
 }
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    if let Some(preset) = args.preset {
+    if let Some(preset) = &args.preset {
         let mut own = None;
-        preset.apply(Some(&mut args.edge), Some(&mut args.cloud), Some(&mut own))?;
+        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), Some(&mut own))?;
         if args.router.is_empty() {
             args.router.extend(own);
         }

@@ -17,6 +17,7 @@ use crate::{
     config::UsageError,
     crew::{Crew, Way, Worker},
     judge::{Judge, Share},
+    preset,
     progress::Progress,
     show::say,
 };
@@ -119,8 +120,8 @@ fn table(words: &[(f32, usize)], tokens: usize) -> Calibration {
 }
 
 pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
-    if let Some(preset) = args.preset {
-        preset.apply(Some(&mut args.edge), None, None)?;
+    if let Some(preset) = &args.preset {
+        preset::apply(preset, &mut args.edge, None, None)?;
     }
     let mut examples = vec![];
     for path in &args.prompts {

@@ -34,6 +34,7 @@ use crate::{
     config::UsageError,
     crew::{Crew, Way, Worker},
     judge::{Judge, RouterArg},
+    preset,
     progress::Progress,
     show::say,
 };
@@ -72,8 +73,8 @@ impl Job {
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     let mut args = args;
-    if let Some(preset) = args.preset {
-        preset.apply(Some(&mut args.edge), Some(&mut args.cloud), None)?;
+    if let Some(preset) = &args.preset {
+        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), None)?;
     }
     let job = Arc::new(prepare(&args).await?);
     if !args.rollouts_only {

@@ -12,6 +12,7 @@ use crate::{
     args::InspectArgs,
     crew::{Crew, Way},
     judge::{Judge, Share},
+    preset,
 };
 
 pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
@@ -47,8 +48,8 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    if let Some(preset) = args.preset {
-        preset.apply(Some(&mut args.edge), None, None)?;
+    if let Some(preset) = &args.preset {
+        preset::apply(preset, &mut args.edge, None, None)?;
     }
     let crew = Crew::new(&args.edge, None, &args.machine, 1).await?;
     let judge = Judge::read(&args.router, crew.edge_options())?;

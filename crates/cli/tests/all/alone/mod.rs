@@ -2,6 +2,7 @@
 
 mod chat;
 mod cloud;
+mod demo;
 mod errors;
 mod eval;
 mod hub;

@@ -1,7 +1,7 @@
 //! `tandem router`, end to end with real models.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use router::{Collection, Label, Sample};
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn text(path: &Path) -> &str {
 
 /// The small model as its own cloud: ids travel, and nothing large is loaded. One example at a time:
 /// batches round differently.
-fn collect(data: &Path, folder: &Path, rollouts: &str, tokens: &str) -> std::process::Command {
+fn collect(data: &Path, folder: &Path, rollouts: &str, tokens: &str) -> Command {
     let (data, folder) = (text(data), text(folder));
     let mut arguments = vec!["router", "collect", "--data", data, "-o", folder];
     arguments.extend(["--cloud-model", SMALL, "--context", "256", "--parallel", "1"]);
@@ -176,6 +176,45 @@ fn bad_routers_and_budgets_are_named() {
         assert_eq!(done.code, Some(code), "{arguments:?}: {}", done.err);
         assert!(done.err.contains(says), "{arguments:?}: {}", done.err);
     }
+}
+
+/// A program that was handed on without its presets still works, and does not hide what it lacks.
+#[test]
+fn without_the_general_preset_top1_judges_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("tandem");
+    fs::copy(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
+    let ask = || -> Done {
+        let arguments = ["run", "Say hi.", "--json", "--max-tokens", "4", "--cloud-model", SMALL];
+        Command::new(&program).args(arguments).output().unwrap().into()
+    };
+    let done = ask();
+    let report = done.json();
+    assert_eq!(report["router"], "top1");
+    let reason = report["router_fallback"].as_str().unwrap();
+    assert!(reason.contains("no preset \"general\""), "{reason}");
+    assert!(done.err.contains(&format!("note: {reason}: top1 judges")), "{}", done.err);
+    let summary = done.err.lines().last().unwrap();
+    assert!(summary.contains("judged by top1 for want of a trained router"), "{summary}");
+
+    // With the preset beside it, it finds it.
+    let general = folder.path().join("presets/general");
+    fs::create_dir_all(&general).unwrap();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/general");
+    for file in ["preset.toml", "router.safetensors"] {
+        fs::copy(shipped.join(file), general.join(file)).unwrap();
+    }
+    let done = ask();
+    let report = done.json();
+    assert_eq!(report["router"], "general");
+    assert!(report.get("router_fallback").is_none(), "{report}");
+    assert!(!done.err.contains("note:") && done.err.contains("judged by general"), "{}", done.err);
+
+    // One that is damaged is refused: nobody would notice that another judges.
+    fs::write(general.join("router.safetensors"), "").unwrap();
+    let done = ask();
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("damaged or another file"), "{}", done.err);
 }
 
 const QUESTION: &str = "Question: Where would you put a plate after washing it?\nChoices:\n\

@@ -1,0 +1,299 @@
+//! What a preset says of itself: `preset.toml`.
+
+use std::{
+    fmt, fs,
+    io::Read,
+    path::{Component, Path},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::PresetError;
+
+/// The version this program writes about, and the latest it reads.
+const VERSION: u32 = 1;
+
+/// No manifest is longer; a file above this is something else.
+const MAX_BYTES: u64 = 1 << 16;
+
+/// A preset's manifest, checked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The version of the manifest's format. It is read beforehand: later ones may have fields that
+    /// this one does not know.
+    #[serde(rename = "version")]
+    _version: u32,
+    /// What people call it; its folder should have the same name.
+    pub name: String,
+    /// What it is good for, in a line.
+    pub description: String,
+    /// Under which licence its files may be handed on.
+    pub license: String,
+    /// The small model it is for.
+    pub edge: Side,
+    /// The large model it is for, if it matters.
+    pub cloud: Option<Side>,
+    /// One for each kind of edge it can be used with.
+    #[serde(default, rename = "router")]
+    pub routers: Vec<RouterPart>,
+    /// What holds where the user says nothing.
+    #[serde(default)]
+    pub defaults: Defaults,
+}
+
+/// A model, and what is added to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// The model's name in the catalog, or what people call it.
+    pub model: String,
+    /// The hash of its GGUF file.
+    pub sha256: String,
+    /// A LoRA adapter for it.
+    pub adapter: Option<AdapterPart>,
+}
+
+/// A LoRA adapter in the folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterPart {
+    /// Its file name.
+    pub file: String,
+    /// Its hash.
+    pub sha256: String,
+    /// How strongly it acts; 1 is as trained.
+    #[serde(default = "as_trained")]
+    pub scale: f32,
+}
+
+fn as_trained() -> f32 {
+    1.0
+}
+
+/// A router in the folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterPart {
+    /// The kind of edge it was trained on.
+    pub edge: EdgeKind,
+    /// Its file name.
+    pub file: String,
+    /// Its hash.
+    pub sha256: String,
+}
+
+/// How the small model is stored: a router reads hidden states, and those differ with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EdgeKind {
+    /// A GGUF file, with the adapter beside it.
+    Gguf,
+    /// ONNX with 32-bit weights, the adapter merged in; so are the adapters of all ONNX models.
+    OnnxFp32,
+    /// ONNX with 16-bit weights.
+    OnnxFp16,
+    /// ONNX with 16-bit weights of a wider range.
+    OnnxBf16,
+    /// ONNX with bytes for weights.
+    OnnxInt8,
+    /// ONNX with half bytes for weights.
+    OnnxInt4,
+}
+
+impl fmt::Display for EdgeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gguf => "gguf",
+            Self::OnnxFp32 => "onnx-fp32",
+            Self::OnnxFp16 => "onnx-fp16",
+            Self::OnnxBf16 => "onnx-bf16",
+            Self::OnnxInt8 => "onnx-int8",
+            Self::OnnxInt4 => "onnx-int4",
+        })
+    }
+}
+
+/// What holds where the user says nothing; at most one of them is set.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Defaults {
+    /// A share of tokens from the cloud, from 0 to 1.
+    pub budget: Option<f32>,
+    /// The trust below which the cloud is asked, from 0 to 1.
+    pub threshold: Option<f32>,
+}
+
+impl Manifest {
+    /// Reads a manifest and checks that it makes sense.
+    pub fn read(path: &Path) -> Result<Self, PresetError> {
+        let unreadable = |source| PresetError::Unreadable { path: path.into(), source };
+        let refused = |reason: String| PresetError::Manifest { path: path.into(), reason };
+        let found = fs::metadata(path).map_err(unreadable)?;
+        if !found.is_file() {
+            return Err(PresetError::NotAFile { path: path.into() });
+        }
+        let mut text = String::new();
+        let file = fs::File::open(path).map_err(unreadable)?;
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(refused(format!("is longer than {MAX_BYTES} bytes: it is no manifest")));
+        }
+        Self::parse(&text).map_err(refused)
+    }
+
+    /// Why not, in words that follow the file's name.
+    fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = toml::from_str(text).map_err(|e| described(text, &e))?;
+        if version > VERSION {
+            return Err(format!(
+                "is of version {version}, and this program reads versions up to {VERSION}: update \
+                 this program"
+            ));
+        }
+        let manifest: Self = toml::from_str(text).map_err(|e| described(text, &e))?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if self.name.is_empty() || self.name.starts_with('.') || !self.name.chars().all(plain) {
+            return Err(format!(
+                "has the name {:?}: letters, digits, '.', '_' and '-' make a name",
+                self.name
+            ));
+        }
+        if self.description.trim().is_empty() || self.description.contains(char::is_control) {
+            return Err("needs a description of one line".into());
+        }
+        for side in [Some(&self.edge), self.cloud.as_ref()].into_iter().flatten() {
+            if side.sha256.len() != 64 || !side.sha256.chars().all(|c| c.is_ascii_hexdigit()) {
+                return Err(format!("has a sha256 of {} that is not 64 hex digits", side.model));
+            }
+            if let Some(adapter) = side.adapter.as_ref().filter(|a| !a.scale.is_finite()) {
+                return Err(format!("has a scale of {} that is not a number", adapter.file));
+            }
+        }
+        if let Some((file, _)) = self.files().find(|(file, _)| !is_plain_name(file)) {
+            return Err(format!(
+                "names the file {file:?}: files lie in the preset's own folder and are named \
+                 without one"
+            ));
+        }
+        if self.files().next().is_none() {
+            return Err("names neither an adapter nor a router".into());
+        }
+        for (i, part) in self.routers.iter().enumerate() {
+            if self.routers.iter().take(i).any(|before| before.edge == part.edge) {
+                return Err(format!("names two routers for {} edges", part.edge));
+            }
+        }
+        let Defaults { budget, threshold } = self.defaults;
+        if budget.is_some() && threshold.is_some() {
+            return Err("has a default budget and a default threshold: one is enough".into());
+        }
+        if [budget, threshold].into_iter().flatten().any(|v| !(0.0..=1.0).contains(&v)) {
+            return Err("has a default that is not from 0 to 1".into());
+        }
+        Ok(())
+    }
+
+    /// Every file it names, with its hash.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let sides = [Some(&self.edge), self.cloud.as_ref()].into_iter().flatten();
+        let adapters = sides.filter_map(|side| side.adapter.as_ref());
+        let adapters = adapters.map(|part| (&*part.file, &*part.sha256));
+        adapters.chain(self.routers.iter().map(|part| (&*part.file, &*part.sha256)))
+    }
+
+    /// The router for a kind of edge.
+    pub fn router(&self, kind: EdgeKind) -> Option<&RouterPart> {
+        self.routers.iter().find(|part| part.edge == kind)
+    }
+}
+
+fn is_plain_name(file: &str) -> bool {
+    let mut components = Path::new(file).components();
+    let one = matches!(components.next(), Some(Component::Normal(_)));
+    one && components.next().is_none() && !file.contains(['/', '\\']) && !file.starts_with('.')
+}
+
+/// A parser's complaint in one line: its own has a picture of the place.
+fn described(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("cannot be understood in line {line}: {message}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const HASH: &str =
+        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    fn text() -> String {
+        format!(
+            "version = 1\nname = 'mine'\ndescription = 'Poems'\nlicense = 'MIT'\n\
+             [edge]\nmodel = 'small'\nsha256 = '{HASH}'\n\
+             adapter = {{ file = 'edge.gguf', sha256 = '{HASH}', scale = 0.5 }}\n\
+             [[router]]\nedge = 'onnx-int8'\nfile = 'r.safetensors'\nsha256 = '{HASH}'\n\
+             [defaults]\nbudget = 0.07\n"
+        )
+    }
+
+    #[test]
+    fn a_whole_manifest() {
+        let manifest = Manifest::parse(&text()).unwrap();
+        assert_eq!(manifest.edge.adapter.as_ref().unwrap().scale, 0.5);
+        assert!(manifest.router(EdgeKind::Gguf).is_none());
+        assert_eq!(manifest.router(EdgeKind::OnnxInt8).unwrap().file, "r.safetensors");
+        let files: Vec<_> = manifest.files().map(|(file, _)| file).collect();
+        assert_eq!(files, ["edge.gguf", "r.safetensors"]);
+        assert_eq!(manifest.defaults.budget, Some(0.07));
+    }
+
+    #[test]
+    fn kinds_are_written_as_they_are_read() {
+        for part in ["gguf", "onnx-fp32", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-int4"] {
+            let manifest = Manifest::parse(&text().replace("onnx-int8", part)).unwrap();
+            assert_eq!(manifest.routers[0].edge.to_string(), part);
+        }
+    }
+
+    #[test]
+    fn flaws_are_named_in_one_line() {
+        for (from, to, says) in [
+            ("license", "licence", "line 4: unknown field `licence`"),
+            ("version = 1", "version = 2", "version 2"),
+            ("version = 1", "", "missing field `version`"),
+            ("'mine'", "'../mine'", "\"../mine\""),
+            ("'mine'", "''", "name"),
+            ("'Poems'", "\"two\\nlines\"", "one line"),
+            (HASH, "0011", "64 hex digits"),
+            ("0.5", "nan", "edge.gguf"),
+            ("edge.gguf", "../edge.gguf", "\"../edge.gguf\""),
+            ("edge.gguf", "/tmp/edge.gguf", "\"/tmp/edge.gguf\""),
+            ("edge.gguf", "sub/edge.gguf", "without one"),
+            ("edge.gguf", "", "without one"),
+            ("onnx-int8", "tflite", "unknown variant `tflite`"),
+            ("budget = 0.07", "budget = 7", "from 0 to 1"),
+            ("budget = 0.07", "budget = 0.1\nthreshold = 0.2", "one is enough"),
+            (
+                "[defaults]",
+                "[[router]]\nedge = 'onnx-int8'\nfile = 'x'\nsha256 = ''\n[defaults]",
+                "two routers for onnx-int8",
+            ),
+            ("[edge]", "[edge", "line 5"),
+        ] {
+            let error = Manifest::parse(&text().replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(says) && !error.contains('\n'), "{to}: {error}");
+        }
+    }
+}
