@@ -60,7 +60,7 @@ bench-dist: build models ## the program of make dist beside the one built for th
 test-dist: ## what make dist made: other CPUs, plain distributions, damaged files
 	@scripts/dist/test.sh
 
-install: ## what make dist made, or this build, under PREFIX (default /usr/local)
+install: ## under PREFIX (default /usr/local): what make dist made, else this build
 	@scripts/dist/install.sh "$(or $(PREFIX),/usr/local)"
 
 models: build

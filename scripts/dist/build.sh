@@ -25,9 +25,7 @@ ROOM_BIND="$PWD:/work/source $work/target:/work/target $work/cargo:/work/cargo" 
 rm -rf "$tree"
 built=$work/target/dist
 llama=$(ls -td "$built"/build/llama-cpp-sys-2-*/out | head -n 1)
-share=$tree/share
-mkdir -p "$tree/bin" "$tree/lib/tandem" "$share/man/man1" "$share/bash-completion/completions" \
-    "$share/zsh/site-functions" "$share/fish/vendor_completions.d" "$share/doc/tandem"
+mkdir -p "$tree/bin" "$tree/lib/tandem"
 cp "$built/tandem" "$tree/bin/"
 cp "$llama"/backends/libggml-cpu-*.so "$tree/lib/tandem/"
 # A library is looked for by the name inside it.
@@ -39,19 +37,12 @@ strip "$tree/bin/tandem" "$tree"/lib/tandem/*
 ROOM_BIND="$tree:/work/tree" room_run "$room" root /work/tree '
     patchelf --set-rpath "\$ORIGIN/../lib/tandem" bin/tandem
     for library in lib/tandem/*; do patchelf --set-rpath "\$ORIGIN" "$library"; done'
-program() { "$tree/bin/tandem" "$@"; }
-program completions bash >"$share/bash-completion/completions/tandem"
-program completions zsh >"$share/zsh/site-functions/_tandem"
-program completions fish >"$share/fish/vendor_completions.d/tandem.fish"
-program manual "$share/man/man1"
-cp -r docs/*.md CHANGELOG.md "$share/doc/tandem/"
+scripts/dist/share.sh "$tree/bin/tandem" "$tree/share"
 cp LICENSE README.md "$tree/"
 
-mkdir -p "$share/tandem"
-cp -r presets "$share/tandem/presets"
 mkdir -p dist
 rm -f dist/*
 tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -czf "dist/$name.tar.gz" "$name"
 (cd dist && sha256sum ./*.tar.gz | sed 's#\./##' >SHA256SUMS)
 size() { du -sm --apparent-size "$1" | cut -f1; }
-echo "dist/$name.tar.gz: $(size "dist/$name.tar.gz") MB; unpacked $(size "$tree") MB, $(($(size "$tree") - $(size "$share/tandem/presets"))) without presets"
+echo "dist/$name.tar.gz: $(size "dist/$name.tar.gz") MB; unpacked $(size "$tree") MB, $(($(size "$tree") - $(size "$tree/share/tandem/presets"))) without presets"
