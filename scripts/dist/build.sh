@@ -28,6 +28,8 @@ llama=$(ls -td "$built"/build/llama-cpp-sys-2-*/out | head -n 1)
 mkdir -p "$tree/bin" "$tree/lib/tandem"
 cp "$built/tandem" "$tree/bin/"
 cp "$llama"/backends/libggml-cpu-*.so "$tree/lib/tandem/"
+# The program itself wants SSE 4.2, so nobody has a use for the kernels without it.
+rm -f "$tree/lib/tandem/libggml-cpu-x64.so"
 # A library is looked for by the name inside it.
 soname() { objdump -p "$1" | sed -n 's/^ *SONAME *//p'; }
 for library in "$llama"/lib*/lib{llama,ggml,ggml-base}.so "$room"/usr/lib/llvm-16/lib/libomp.so.5; do

@@ -10,4 +10,6 @@ x86_64) cpu=x86-64-v2 ;;
 *) cpu=generic ;;
 esac
 export RUSTFLAGS="-C target-cpu=$cpu"
+# llama.cpp's build script links its libraries here and stumbles over those of an earlier build.
+rm -f "$target"/dist/{.,deps,examples}/lib{llama,ggml}*.so*
 cargo build --profile dist --package tandem --features portable

@@ -4,7 +4,7 @@
 # first command as far as llama.cpp and its bindings, which is where a set-up goes wrong. Prints a
 # table; exit code 1 if a room fails. `fresh.sh bare user` runs only those rooms.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 . scripts/rooms/room.sh
 room_check
 suite=${TANDEM_ROOM_SUITE:-bookworm}
