@@ -12,10 +12,10 @@ dist=target/dist/tandem-$(scripts/release/version.sh)-$(uname -m)-linux/bin/tand
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 for model in smollm2-135m-instruct qwen2.5-coder-1.5b-instruct; do
-    for round in 1 2 3 4 5; do
+    for _ in 1 2 3 4 5; do
         for build in native dist; do
             program=${!build}
-            figures=$("$program" bench edge --edge-model "$model" --runs 1 --tokens 64 --behind 256 --json)
+            figures=$("$program" bench edge --edge-model "$model" --runs 1 --tokens 64 --json)
             echo "$model $build $figures" >>"$results"
         done
     done
