@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-engines test-onnx-real check build models llama-server \
+.PHONY: demo serve soak test test-cpus test-engines test-onnx-real check build models llama-server \
 	onnxruntime bench bench-llama-server bench-onnx tiny-onnx help clean
 
 help: ## list these targets
@@ -23,6 +23,9 @@ soak: build models ## ten thousand requests to the edge server, with the real sm
 
 test: build models llama-server onnxruntime ## every test, with real models; prints its counts
 	@scripts/test.sh
+
+test-cpus: build models llama-server onnxruntime ## the tests with other CPUs' kernels; half an hour and more
+	@scripts/test_cpus.sh
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
