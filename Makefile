@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-short test-fresh test-engines test-onnx-real check build bindings \
+.PHONY: demo serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check build bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -30,6 +30,9 @@ test-short: build models ## a few minutes of it: the loop's properties, and the 
 
 test-fresh: ## the README's commands on four machines with nothing on them (root; half an hour)
 	@scripts/rooms/fresh.sh
+
+test-cpus: build models llama-server onnxruntime ## the tests with other CPUs' kernels; half an hour and more
+	@scripts/test_cpus.sh
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)

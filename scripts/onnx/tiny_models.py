@@ -1,5 +1,8 @@
 """Writes the tiny random models the tests read, and what Python's onnxruntime says of them.
 
+Of models with quantised weights nothing is recorded but the name of their hidden state: their kernels
+differ from CPU to CPU, so the tests compute the reference where they run.
+
 Every shape a decoder comes in: caches that grow and caches written in place, with and without
 positions, merged of two, pruned to the last position, fp32, fp16, int8, int4, external data; and
 graphs whose hidden state is hard to find, or is not there.
@@ -106,9 +109,13 @@ def linear(g, x, name, rows, columns):
 
 
 def linear_integer(g, x, name, rows, columns):
-    """Dynamic quantisation, as optimum's quantiser writes it."""
+    """Dynamic quantisation, as optimum's quantiser writes it with `reduce_range`.
+
+    Weights of 7 bits: where a CPU has no VNNI, ONNX Runtime adds two products of bytes in 16 bits,
+    and 255 times 127 twice does not fit. What is cut off there is computed right elsewhere.
+    """
     w = (g.random.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
-    scale = np.abs(w).max() / 127
+    scale = np.abs(w).max() / 63
     g.put(name, np.round(w / scale).astype(np.int8))
     g.put(f"{name}.scale", np.array(scale, dtype=np.float32))
     out = [f"{name}.x", f"{name}.xs", f"{name}.xz"]
@@ -298,16 +305,18 @@ def run(proto, hidden):
         read = total
         rows.append({"read": read, "logits": out[logits_name].reshape(-1, VOCAB)[-1].astype(float).round(5).tolist(),
                      "hidden": out[name].reshape(-1, HIDDEN)[-1].astype(float).round(5).tolist()})
-    return {"tokens": TOKENS, "prefill": PREFILL, "steps": rows}
+    return rows
 
 
-def save(folder, name, built, external=False):
+def save(folder, name, built, external=False, quantised=False):
     proto, hidden = built
     place = folder / name
     # onnx appends to external data that is there.
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    (place / "expected.json").write_text(json.dumps(run(proto, hidden)) + "\n")
+    rows = {"hidden": hidden} if quantised else {"steps": run(proto, hidden)}
+    expected = {"tokens": TOKENS, "prefill": PREFILL, **rows}
+    (place / "expected.json").write_text(json.dumps(expected) + "\n")
     if external:
         onnx.save(proto, place / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=256)
     else:
@@ -372,13 +381,13 @@ def main():
     save(models, "growing", growing(1))
     save(models, "growing_positions", growing(2, positions=True))
     save(models, "growing_int8", growing(3, write=linear_integer,
-         head=lambda g, x: (linear_integer(g, x, "lm_head", HIDDEN, VOCAB), x)))
+         head=lambda g, x: (linear_integer(g, x, "lm_head", HIDDEN, VOCAB), x)), quantised=True)
     save(models, "awkward", growing(4, head=between, names=odd, ids="what goes in", logits="what comes out"))
     save(models, "merged", merged(5))
     save(models, "in_place", in_place(6))
     save(models, "in_place_fp16", in_place(7, dtype=np.float16))
-    save(models, "in_place_int8", in_place(8, write=linear_blocks(8)))
-    save(models, "in_place_int4", in_place(9, write=linear_blocks(4), named=True))
+    save(models, "in_place_int8", in_place(8, write=linear_blocks(8)), quantised=True)
+    save(models, "in_place_int4", in_place(9, write=linear_blocks(4), named=True), quantised=True)
     save(models, "pruned", in_place(10, prune=True))
     save(models, "tied", in_place(11, tied=True))
     save(models, "external", in_place(12), external=True)

@@ -3,24 +3,26 @@
 import sys
 
 import openai
-from check import run
+from check import agree_where_sure, run
 
 url, key, model_wrong = sys.argv[1] + "/v1", sys.argv[2], "gpt-4o"
 client = openai.OpenAI(base_url=url, api_key=key, max_retries=0)
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 SETTINGS = {"temperature": 0, "max_tokens": 24, "model": "tandem-small"}
+LIKELY = {"logprobs": True, "top_logprobs": 2}
 
 
 def chat():
     answer = client.chat.completions.create(messages=QUESTION, **SETTINGS)
-    assert "Paris" in answer.choices[0].message.content, answer
-    assert answer.choices[0].finish_reason == "stop"
+    assert answer.choices[0].message.content.strip(), answer
+    ended = "length" if answer.usage.completion_tokens == 24 else "stop"
+    assert answer.choices[0].finish_reason == ended
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
     assert answer.tandem["mode"] == "small", "what is ours comes along"
 
 
 def joint_with_the_field_tandem():
-    extra = {"tandem": {"threshold": 0.9, "trace": True}}
+    extra = {"tandem": {"threshold": 1, "trace": True}}
     settings = {**SETTINGS, "model": "tandem-joint"}
     answer = client.chat.completions.create(messages=QUESTION, extra_body=extra, **settings)
     sources = {token["source"] for token in answer.tandem["trace"]}
@@ -28,31 +30,35 @@ def joint_with_the_field_tandem():
 
 
 def streaming():
-    whole = client.chat.completions.create(messages=QUESTION, **SETTINGS)
+    whole = client.chat.completions.create(messages=QUESTION, **LIKELY, **SETTINGS)
     stream = client.chat.completions.create(
-        messages=QUESTION, stream=True, stream_options={"include_usage": True}, **SETTINGS
+        messages=QUESTION, stream=True, stream_options={"include_usage": True}, **LIKELY, **SETTINGS
     )
-    parts, finish, usage = [], None, None
+    parts, tokens, finish, usage = [], [], None, None
     for chunk in stream:
         usage = chunk.usage or usage
         for choice in chunk.choices:
             parts.append(choice.delta.content or "")
+            tokens += choice.logprobs.content if choice.logprobs else []
             finish = choice.finish_reason or finish
-    assert "".join(parts) == whole.choices[0].message.content
-    assert finish == "stop" and usage.completion_tokens == whole.usage.completion_tokens
+    assert "".join(parts) == "".join(token.token for token in tokens)
+    if agree_where_sure(whole.choices[0].logprobs.content, tokens):
+        assert "".join(parts) == whole.choices[0].message.content
+        assert finish == whole.choices[0].finish_reason
+        assert usage.completion_tokens == whole.usage.completion_tokens
 
 
 def the_stream_helper():
     with client.chat.completions.stream(messages=QUESTION, **SETTINGS) as stream:
-        for _ in stream:
-            pass
-        assert "Paris" in stream.get_final_completion().choices[0].message.content
+        parts = [event.delta for event in stream if event.type == "content.delta"]
+        assert "".join(parts) == stream.get_final_completion().choices[0].message.content != ""
 
 
 def stop_and_length():
-    answer = client.chat.completions.create(messages=QUESTION, stop=" Paris", **SETTINGS)
+    # A letter that no answer is without.
+    answer = client.chat.completions.create(messages=QUESTION, stop="a", **SETTINGS)
     assert answer.choices[0].finish_reason == "stop"
-    assert "Paris" not in answer.choices[0].message.content
+    assert "a" not in answer.choices[0].message.content
     short = client.chat.completions.create(messages=QUESTION, **{**SETTINGS, "max_tokens": 2})
     assert short.choices[0].finish_reason == "length"
 

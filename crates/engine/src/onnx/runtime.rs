@@ -118,8 +118,9 @@ impl Provider {
     }
 }
 
-/// Loads the library, the first time, and starts it. Later calls get the one that is loaded.
-fn environment(library: &Path) -> Result<Environment, String> {
+/// Loads the library, the first time, and starts it. Later calls get the one that is loaded: a process
+/// has one, and who wants a session besides the engine's makes it with this.
+pub fn environment(library: &Path) -> Result<Environment, String> {
     static STARTED: Mutex<Option<Environment>> = Mutex::new(None);
     let mut started = STARTED.lock().map_err(|_| "it failed to start before".to_owned())?;
     if let Some(environment) = &*started {

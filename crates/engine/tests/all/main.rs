@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod alone;
+mod bare;
 mod gguf;
 mod onnx;
+mod sure;

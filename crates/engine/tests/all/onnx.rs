@@ -1,4 +1,5 @@
-//! Tiny models of every shape, against what Python's onnxruntime said of them.
+//! Tiny models of every shape, against what Python's onnxruntime said of them, and where weights are
+//! quantised against a plain loop in the same process.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
@@ -14,6 +15,8 @@ use engine::{
 };
 use models::{Catalog, Environment, Home};
 use serde_json::Value as Json;
+
+use crate::bare;
 
 /// ONNX Runtime, as `tandem pull onnxruntime` leaves it.
 fn library() -> PathBuf {
@@ -55,65 +58,95 @@ const ALL: [&str; 12] = [
     "external",
 ];
 
-struct Expected {
-    tokens: Vec<Token>,
-    /// How many tokens were read, and what came out.
-    steps: Vec<(usize, Vec<f32>, Vec<f32>)>,
+/// What comes out behind so many tokens: logits and hidden state.
+struct Seen {
+    read: usize,
+    logits: Vec<f32>,
+    hidden: Vec<f32>,
 }
 
+struct Expected {
+    tokens: Vec<Token>,
+    steps: Vec<Seen>,
+}
+
+/// What Python said; of quantised weights, what the plain loop says here.
 fn expected(name: &str) -> Expected {
     let text = fs::read_to_string(folder(name).join("expected.json")).unwrap();
     let json: Json = serde_json::from_str(&text).unwrap();
+    let tokens = json["tokens"].as_array().unwrap().iter();
+    let tokens: Vec<_> = tokens.map(|t| Token(t.as_u64().unwrap() as u32)).collect();
     let floats = |json: &Json| -> Vec<f32> {
         json.as_array().unwrap().iter().map(|n| n.as_f64().unwrap() as f32).collect()
     };
-    let tokens = json["tokens"].as_array().unwrap();
-    Expected {
-        tokens: tokens.iter().map(|t| Token(t.as_u64().unwrap() as u32)).collect(),
-        steps: json["steps"]
-            .as_array()
-            .unwrap()
+    let steps = match json["steps"].as_array() {
+        Some(steps) => steps
             .iter()
-            .map(|s| {
-                let read = s["read"].as_u64().unwrap() as usize;
-                (read, floats(&s["logits"]), floats(&s["hidden"]))
+            .map(|step| Seen {
+                read: step["read"].as_u64().unwrap() as usize,
+                logits: floats(&step["logits"]),
+                hidden: floats(&step["hidden"]),
             })
             .collect(),
-    }
+        None => {
+            let (first, rest) = tokens.split_at(json["prefill"].as_u64().unwrap() as usize);
+            let parts: Vec<_> = [first].into_iter().chain(rest.chunks(1)).collect();
+            let (model, hidden) = (folder(name).join("model.onnx"), json["hidden"].as_str());
+            let all = bare::run(&library(), &model, hidden.unwrap(), &parts);
+            let seen = |(i, (logits, hidden))| Seen { read: first.len() + i, logits, hidden };
+            all.into_iter().enumerate().map(seen).collect()
+        }
+    };
+    Expected { tokens, steps }
 }
 
-/// Numbers are quantised by what is read with them, so that one by one they are others.
+/// How far the same tokens, read in other parts, may be apart.
+///
+/// Floats round in the last bit; those of 16 bits by a two-thousandth, a dozen times. Where weights
+/// are quantised, a kernel may round what it is given to 8 bits, on a scale it takes from all tokens
+/// it is given at once, or to none at all: that depends on the CPU and on how many tokens there are.
+/// States here are about 3 at most, so a step is 6 / 255 and rounding is off by 0.007 in the mean;
+/// weights keep that size, and some fifteen multiplications add up to 0.03. The worst of 64 logits
+/// may be off by five times that, and there is room for as much again and more. Other tokens are
+/// further apart than that.
 fn tolerance(name: &str) -> f32 {
     match name {
-        "growing_int8" => 0.5,
-        "in_place_fp16" | "in_place_int8" | "in_place_int4" => 0.02,
+        "growing_int8" | "in_place_int8" | "in_place_int4" => 0.5,
+        "in_place_fp16" => 0.02,
         _ => 1e-3,
     }
 }
 
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
 fn assert_near(name: &str, ours: &[f32], theirs: &[f32], tolerance: f32) {
-    assert_eq!(ours.len(), theirs.len(), "{name}");
-    let apart = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let apart = apart(ours, theirs);
     assert!(apart < tolerance, "{name}: {apart}");
 }
 
 #[tokio::test]
-async fn every_shape_says_what_python_says() {
+async fn every_shape_says_what_a_plain_loop_says() {
     for name in ALL {
         let model = load(options(folder(name))).await.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!((model.vocabulary().len(), model.hidden_len()), (64, 32), "{name}");
         let mut sequence = model.open().await.unwrap();
         let Expected { tokens, steps } = expected(name);
         let mut before = 0;
-        for (read, logits, hidden) in &steps {
+        for Seen { read, logits, hidden } in &steps {
             let output = sequence.read(&tokens[before..*read], true).await.unwrap();
-            // What Python read at once is read at once here.
+            // What was read at once there is read at once here.
             let tolerance = if name == "in_place_fp16" { 0.02 } else { 1e-3 };
             assert_near(name, &output.logits, logits, tolerance);
             assert_near(name, &output.hidden, hidden, tolerance);
             assert_eq!((output.position, output.reading.tokens), (*read, read - before), "{name}");
             before = *read;
         }
+        // What is tolerated elsewhere is less than one token more makes.
+        let wrong = steps.windows(2).map(|two| apart(&two[0].logits, &two[1].logits));
+        assert!(wrong.fold(f32::MAX, f32::min) > 2.0 * tolerance(name), "{name}");
     }
 }
 

@@ -191,10 +191,10 @@ async fn read(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Result<
         return Ok(job.pass_over());
     }
     let (last, before) = prompt.split_last().context("the prompt is empty")?;
-    let kept = worker.edge.keep_common(before);
-    if kept < before.len() {
-        worker.edge.read(&before[kept..], false).await?;
-    }
+    // Both models begin every example afresh: tokens read in other batches are rounded otherwise, and
+    // a run that goes on in the middle must compute the same numbers.
+    worker.remote.close().await;
+    read_alone(worker, before).await?;
     // The view before a token is the view behind the one before it.
     let fed: Vec<Token> =
         [*last].into_iter().chain(tokens[..tokens.len() - 1].iter().copied()).collect();
@@ -224,6 +224,16 @@ async fn read(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Result<
     let example = u32::try_from(example)?;
     let reading = Reading { tokens: &tokens, steps: &steps, example };
     Ok(label(reading, vocabulary.as_ref(), exchange, &judged))
+}
+
+/// Has the edge hold these tokens and nothing else. They are read by themselves, or not at all if they
+/// were before, so that what they were read with does not depend on what came earlier.
+async fn read_alone(worker: &mut Worker, tokens: &[Token]) -> anyhow::Result<()> {
+    if worker.edge.keep_common(tokens) < tokens.len() {
+        worker.edge.truncate(0);
+        worker.edge.read(tokens, false).await?;
+    }
+    Ok(())
 }
 
 fn judgement(judged: Judged) -> Judgement {
@@ -290,6 +300,8 @@ pub async fn ends_right(
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         let messages = job.messages(example)?;
+        let prompt = vocabulary.prompt(&messages)?;
+        read_alone(worker, &prompt[..prompt.len().saturating_sub(1)]).await?;
         let router = job.second.as_ref().map(|(judge, _)| judge.build(0));
         let never: Box<dyn Router> = Box::new(router::Constant::Never);
         let way = match (&router, &job.second) {

@@ -71,10 +71,12 @@ fn a_prompt_longer_than_the_context_is_said_so() {
 
 #[test]
 fn a_context_that_fills_up_ends_with_length() {
+    // So long a question that there is room for a dozen words: no story ends that soon.
+    let question = "Write a very long story about the sea. ".repeat(9);
     for mode in ["small", "joint", "large"] {
         let report = run(&[
             "run",
-            "Write a long story about the sea.",
+            &question,
             "--mode",
             mode,
             "--context",
@@ -89,7 +91,7 @@ fn a_context_that_fills_up_ends_with_length() {
         ])
         .json();
         assert_eq!(report["finish_reason"], "length", "{mode}");
-        assert!(report["stats"]["tokens"].as_u64().unwrap() > 60, "{mode}");
+        assert!((2..60).contains(&report["stats"]["tokens"].as_u64().unwrap()), "{mode} {report}");
     }
 }
 

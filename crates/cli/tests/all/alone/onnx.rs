@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::common::{Done, SMALL, run, tandem};
+use crate::common::{Done, SMALL, agree_where_sure, run, run_with_leads, tandem};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -20,6 +20,12 @@ fn tiny(name: &str) -> PathBuf {
 fn preset_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/commonsenseqa").join(name)
 }
+
+/// The small model is not sure how to begin most answers; of these it is, or soon will be.
+const QUESTIONS: [&str; 2] = [
+    "Correct the spelling: The river runs past the mill, under the brige and on to the sea.",
+    "Repeat after me: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12",
+];
 
 /// The default small model, exported by the program; once for all tests here.
 fn exported() -> &'static Path {
@@ -35,11 +41,19 @@ fn exported() -> &'static Path {
 #[test]
 fn an_exported_model_answers_alone_and_with_a_cloud() {
     let edge = text(exported());
-    let question = "What is the capital of France?";
+    // Both are roundings of one model, and say the same where that is sure of itself.
+    let mut sure = 0;
+    for question in QUESTIONS {
+        let ours = run_with_leads(&["--edge-model", edge, "--max-tokens", "24", question]);
+        let gguf = run_with_leads(&["--max-tokens", "24", question]);
+        sure += agree_where_sure(&gguf, &ours);
+    }
+    assert!(sure > 3, "{sure}");
+
+    let question = QUESTIONS[0];
     let alone =
         run(&["run", "--mode", "small", "--edge-model", edge, "--max-tokens", "16", question]);
     assert_eq!(alone.code, Some(0), "{}", alone.err);
-    assert!(alone.out.contains("Paris"), "{}", alone.out);
     let mut arguments = vec!["run", "--edge-model", edge, "--cloud-model", SMALL, "--json"];
     arguments.extend(["--max-tokens", "16", "--router", "always", "--threshold", "1", question]);
     let joint = run(&arguments).json();

@@ -12,9 +12,17 @@ use serde_json::Value;
 
 pub const SMALL: &str = "smollm2-135m-instruct";
 
+/// The program; where `TANDEM_TEST_RUNNER` names an emulator, run by that.
 pub fn tandem(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let runner = std::env::var("TANDEM_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace().chain([env!("CARGO_BIN_EXE_tandem")]);
+    let mut command = Command::new(words.next().unwrap());
+    command
+        .args(words)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.env_remove("TANDEM_CLOUD_KEY").env_remove("TANDEM_LOG");
     command
 }
@@ -109,6 +117,31 @@ impl Drop for Cloud {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// An answer of the edge alone with the lead of each of its tokens: the first choice's probability
+/// less the second's.
+pub fn run_with_leads(arguments: &[&str]) -> Value {
+    let leads = ["--router", "margin", "--threshold", "0", "--json"];
+    run(&[&["run"], arguments, &leads].concat()).json()
+}
+
+/// Two models that should say the same, or one model in batches of other sizes, may part where the
+/// first choice is hardly ahead, for every kernel rounds in its own way. Before that, and nowhere
+/// else, their texts must be the same. Says at how many tokens there was no doubt.
+pub fn agree_where_sure(one: &Value, other: &Value) -> usize {
+    let tokens = |report: &Value| report["tokens"].as_array().unwrap().clone();
+    let mut sure = 0;
+    for (a, b) in tokens(one).iter().zip(&tokens(other)) {
+        // The first choice is three times as likely as the second, at the least.
+        let clear = a["score"].as_f64().unwrap() > 0.5;
+        if a["text"] != b["text"] {
+            assert!(!clear, "{a} {b} in {} and {}", one["text"], other["text"]);
+            break;
+        }
+        sure += usize::from(clear);
+    }
+    sure
 }
 
 /// Texts of a report's tokens, joined.

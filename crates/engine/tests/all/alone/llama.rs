@@ -7,7 +7,10 @@ use decode::{Edge, Message, Token, Vocabulary, sampling::argmax};
 use engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence};
 use models::{Catalog, Environment, Home, catalog::Default::Edge as EdgeModel};
 
-use crate::gguf;
+use crate::{
+    gguf,
+    sure::{CLEAR, ROUNDING, lead},
+};
 
 fn small_model() -> PathBuf {
     let catalog = Catalog::built_in().unwrap();
@@ -58,10 +61,12 @@ async fn a_step_gives_logits_and_hidden_state_and_reads_each_token_once() {
 async fn it_knows_paris() {
     let model = load(options()).await.unwrap();
     let mut sequence = model.open().await.unwrap();
-    let tokens = greedy(&mut sequence, prompt(&model, "What is the capital of France?"), 12).await;
-    let bytes: Vec<u8> = tokens.iter().flat_map(|&t| model.vocabulary().piece(t)).collect();
-    let text = String::from_utf8(bytes).unwrap();
-    assert!(text.contains("Paris"), "{text}");
+    // How an answer begins may hang on the last bit; behind these words there is no doubt.
+    let begun = model.vocabulary().encode("The capital of France is");
+    let begun = [prompt(&model, "What is the capital of France?"), begun].concat();
+    let logits = sequence.read(&begun, false).await.unwrap().logits;
+    assert!(lead(&logits) > 2.0 * CLEAR, "{}", lead(&logits));
+    assert_eq!(model.vocabulary().encode(" Paris")[0], argmax(&logits).unwrap());
 }
 
 #[tokio::test]
@@ -116,11 +121,8 @@ async fn side_by_side(model: Model) {
     for (task, alone) in together.into_iter().zip(&alone) {
         for (together, alone) in task.await.unwrap().iter().zip(alone) {
             // Batching may change the last bits, and with them a near tie, but no more.
-            let first = argmax(alone).unwrap();
-            let second = (0..).map(Token).zip(alone).filter(|(t, _)| *t != first);
-            let second = second.map(|(_, &l)| l).fold(f32::MIN, f32::max);
-            if alone[first.index()] - second > 0.5 {
-                assert_eq!(argmax(together).unwrap(), first);
+            if lead(alone) > CLEAR {
+                assert_eq!(argmax(together), argmax(alone));
                 compared += 1;
             }
         }
@@ -158,12 +160,15 @@ async fn an_abandoned_read_leaves_a_sequence_that_still_knows_what_it_holds() {
     let model = load(options()).await.unwrap();
     let mut sequence = model.open().await.unwrap();
     let start = prompt(&model, "Name a colour.");
-    let expected = greedy(&mut model.open().await.unwrap(), start.clone(), 6).await;
+    // Read in the same two parts and at the same places, so that both round alike.
+    sequence.read(&start[..10], false).await.unwrap();
+    let expected = greedy(&mut sequence, start[10..].to_vec(), 6).await;
+    sequence.truncate(0);
     sequence.read(&start[..10], false).await.unwrap();
     let long = model.vocabulary().encode(&"filler ".repeat(600));
-    let gave_up =
-        tokio::time::timeout(std::time::Duration::from_millis(300), sequence.read(&long, false));
-    assert!(gave_up.await.is_err(), "600 tokens in 300 ms?");
+    // Ten chunks: no machine is through with them that soon.
+    let soon = std::time::Duration::from_millis(10);
+    assert!(tokio::time::timeout(soon, sequence.read(&long, false)).await.is_err());
     assert_eq!(greedy(&mut sequence, start[10..].to_vec(), 6).await, expected);
 }
 
@@ -186,7 +191,8 @@ async fn steps_in_one_read_are_those_of_reading_one_by_one() {
             let difference: Vec<f32> = a.iter().zip(b).map(|(a, b)| a - b).collect();
             (squares(&difference) / squares(b)).sqrt()
         };
-        // Batches round differently; the view is the same.
+        // Batches round differently; the view is the same. Each of 30 layers quantises what it is
+        // given to 8 bits, which is off by half a hundredth, four times: 0.05 in all at the worst.
         assert!(apart(&step.hidden, &one.hidden) < 0.1, "{}", apart(&step.hidden, &one.hidden));
     }
     assert_eq!(forced.tokens(), stepped.tokens());
@@ -207,9 +213,9 @@ async fn scores_are_those_of_reading_one_by_one() {
     assert_eq!(scores.tokens.len(), answer.len());
     assert_eq!(scores.reading.tokens, answer.len());
     for ((scored, logits), token) in scores.tokens.iter().zip(&outputs).zip(&answer) {
-        assert_eq!(scored.greedy, argmax(logits).unwrap());
+        assert!(Some(scored.greedy) == argmax(logits) || lead(logits) < CLEAR, "{}", lead(logits));
         let expected = decode::sampling::logprob(logits, *token);
-        assert!((scored.logprob - expected).abs() < 0.05, "{} {expected}", scored.logprob);
+        assert!((scored.logprob - expected).abs() < ROUNDING, "{} {expected}", scored.logprob);
     }
     // And nothing of it stays.
     assert_eq!(sequence.tokens(), start);

@@ -8,7 +8,7 @@ use decode::{
 use engine::Model;
 use router::Kind;
 
-use crate::common::{self, Large, edge, remote};
+use crate::common::{self, Large, SURE, chance, edge, remote};
 
 const TEXTS: &[&str] = &[
     "The capital of France is Paris. It's big, isn't it?",
@@ -87,7 +87,8 @@ struct Run {
     excess: i64,
 }
 
-async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run {
+/// An answer as far as it is begun, carried on.
+async fn joint((question, begun): (&str, &str), router: Kind, tau: f32, max_tokens: usize) -> Run {
     let small = edge().await;
     let Large { model, cloud: address } = Large::get().await;
     let cloud_vocabulary = model.vocabulary();
@@ -100,11 +101,11 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
         cloud,
         on_error: OnCloudError::Keep,
     };
-    let limits = Limits { max_tokens, stops: vec![] };
-    let plan =
-        Plan { prompt: prompt.clone(), written: vec![], sampling: Sampling::default(), limits };
+    let written = small.vocabulary().encode(begun);
+    let limits = Limits { max_tokens: written.len() + max_tokens, stops: vec![] };
+    let plan = Plan { prompt: prompt.clone(), written, sampling: Sampling::default(), limits };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
-    let mut streamed = String::new();
+    let mut streamed = begun.to_owned();
     let mut spans = vec![];
     let (mut excess, mut since) = (i64::MIN, None::<usize>);
     while let Some(span) = session.next().await.unwrap() {
@@ -125,7 +126,7 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
     let transcript = session.transcript();
     assert_eq!(streamed, transcript.text());
     let read: Vec<Token> = [prompt.as_slice(), transcript.tokens()].concat();
-    let text = transcript.text();
+    let text = transcript.text()[begun.len()..].to_owned();
     drop(session);
     // The edge has read what was accepted, and nothing else.
     assert!(read.starts_with(sequence.tokens()));
@@ -134,7 +135,7 @@ async fn joint(question: &str, router: Kind, tau: f32, max_tokens: usize) -> Run
 
 #[tokio::test]
 async fn words_cross_whole_and_only_what_is_new_is_prefilled() {
-    let run = joint("Explain how rain forms.", Kind::Top1, 0.25, 48).await;
+    let run = joint(("Explain how rain forms.", ""), Kind::Top1, 0.6, 48).await;
     let words: Vec<_> = run.spans.iter().filter(|s| s.0 == Source::Cloud).collect();
     assert!(words.len() >= 3, "{:?}", run.spans);
     let mut text = String::new();
@@ -150,8 +151,15 @@ async fn words_cross_whole_and_only_what_is_new_is_prefilled() {
 
 #[tokio::test]
 async fn a_chinese_answer_crosses() {
-    let run = joint("请用中文回答：天空为什么是蓝色的？", Kind::Always, 0.5, 30).await;
-    let chinese = run.text.chars().filter(|c| ('\u{4e00}'..='\u{9fff}').contains(c)).count();
+    let answer = ("请用中文回答：天空为什么是蓝色的？", "天空是蓝色的，是因为太阳光");
+    let is_chinese = |c: &char| ('\u{4e00}'..='\u{9fff}').contains(c);
+    let begins_so = |_, piece: &[u8]| {
+        str::from_utf8(piece).is_ok_and(|p| p.chars().next().as_ref().is_some_and(is_chinese))
+    };
+    let sure = chance(&Large::get().await.model, answer.0, answer.1, begins_so).await;
+    assert!(sure > SURE, "{sure}");
+    let run = joint(answer, Kind::Always, 0.5, 30).await;
+    let chinese = run.text.chars().filter(is_chinese).count();
     assert!(chinese > 8, "{}", run.text);
     assert!(!run.text.contains(char::REPLACEMENT_CHARACTER), "{}", run.text);
 }
@@ -159,15 +167,22 @@ async fn a_chinese_answer_crosses() {
 #[tokio::test]
 async fn code_keeps_its_indentation() {
     let question = "Write a Python function that returns the larger of two numbers, with if and else. Only code.";
-    let run = joint(question, Kind::Always, 0.5, 50).await;
-    assert!(run.text.contains("\n    "), "{}", run.text);
-    assert!(run.text.contains("def "), "{}", run.text);
-    assert!(run.text.contains("return"), "{}", run.text);
+    let answer = (question, "```python\ndef larger(a, b):\n    if a > b:\n");
+    let indents = |_, piece: &[u8]| !piece.is_empty() && piece.iter().all(|byte| *byte == b' ');
+    let sure = chance(&Large::get().await.model, answer.0, answer.1, indents).await;
+    assert!(sure > SURE, "{sure}");
+    let run = joint(answer, Kind::Always, 0.5, 30).await;
+    assert!(run.text.starts_with("        return a\n    "), "{:?}", run.text);
 }
 
 #[tokio::test]
 async fn the_clouds_end_of_text_ends_the_text() {
-    let run = joint("Say only the word: yes", Kind::Always, 0.5, 60).await;
+    let answer = ("Say only the word: yes", "yes");
+    let large = Large::get().await.model;
+    let ends = |token, _: &[u8]| large.vocabulary().is_end(token);
+    let sure = chance(&large, answer.0, answer.1, ends).await;
+    assert!(sure > SURE, "{sure}");
+    let run = joint(answer, Kind::Always, 0.5, 60).await;
     assert!(run.text.len() < 20, "{}", run.text);
 }
 

@@ -17,9 +17,11 @@ use router::{Collection, Constant, Found, Label, Sample};
 use serde_json::{Value, json};
 use serve::cloud::{Collector, Config};
 
-use crate::common::{edge, remote, small, start};
+use crate::common::{SURE, edge, remote, small, start};
 
-const QUESTION: &str = "What is the capital of France?";
+/// So begun, a text has one way to go on: the cloud's first choice is the same in batches of any size.
+const BEGUN: &str = "1, 2, 3, 4, 5, 6, 7, 8, 9,";
+const QUESTION: &str = "Count to twenty.";
 
 struct Peer {
     client: Client,
@@ -46,8 +48,7 @@ impl Peer {
 
     /// Ids travel: no vocabulary is given.
     async fn open(&self, edge: Option<&EdgeModel>, from: Option<&str>) -> Value {
-        let messages = json!([{"role": "user", "content": QUESTION}]);
-        let mut body = json!({"prompt": {"messages": messages}});
+        let mut body = json!({"prompt": {"text": BEGUN}});
         if let Some(edge) = edge {
             body["edge"] = json!(edge);
         }
@@ -135,6 +136,8 @@ async fn an_ask_with_states_becomes_one_sample_with_the_clouds_likeliest_token()
     let greedy = json!({});
     let (_, first) = peer.next(&session, &ids(1, &[], &greedy)).await;
     let token = first["tokens"][0]["id"].as_u64().unwrap();
+    let likely = first["tokens"][0]["logprob"].as_f64().unwrap().exp();
+    assert!(likely > SURE.into(), "{first}");
 
     // Truncated to the beginning, and asked with states: what the cloud holds likeliest is known.
     let question = with(ids(2, &[], &greedy), seen(token));
@@ -171,7 +174,7 @@ async fn across_vocabularies_the_edges_piece_is_compared() {
     let folder = tempfile::tempdir().unwrap();
     let peer = Peer::new(folder.path()).await;
     let edge = json!(edge_model("small"));
-    let prompt = json!({"text": "The capital of France is"});
+    let prompt = json!({"text": "The capital of Italy is Rome. The capital of France is"});
     let body = json!({"prompt": prompt, "vocabulary": "another", "edge": edge});
     let (_, session) = peer.post("/v1/sessions", &body).await;
     assert_eq!((&session["exchange"], &session["sharing"]), (&json!("text"), &json!("welcome")));
@@ -192,6 +195,8 @@ async fn across_vocabularies_the_edges_piece_is_compared() {
         let (status, answer) = peer.next(&session, &question).await;
         assert_eq!(status, 200, "{answer}");
         let word = answer["tokens"].as_array().unwrap();
+        let likely = word[0]["logprob"].as_f64().unwrap().exp();
+        assert!(sequence > 1 || likely > SURE.into(), "{answer}");
         before.extend(word.iter().map(|token| token["text"].as_str().unwrap()));
     }
     assert!(before.starts_with(" Paris"), "{before:?}");
@@ -271,8 +276,9 @@ async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
         }
         let prompt = model.vocabulary().prompt(&crate::common::messages(QUESTION)).unwrap();
         let sampling = Sampling::default();
-        let limits = Limits { max_tokens: 4, stops: vec![] };
-        let plan = Plan { prompt, written: vec![], sampling, limits };
+        let written = model.vocabulary().encode(BEGUN);
+        let limits = Limits { max_tokens: written.len() + 4, stops: vec![] };
+        let plan = Plan { prompt, written, sampling, limits };
         let bar = Threshold::ALWAYS.into();
         let on_error = OnCloudError::Fail;
         let routing = Routing { router: Constant::Always, bar, cloud: &mut cloud, on_error };
@@ -283,6 +289,8 @@ async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
             words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));
         }
         let transcript = session.into_transcript();
+        let asked = transcript.shown().iter().filter_map(|t| t.logprob);
+        assert!(asked.clone().count() == 4 && asked.map(f32::exp).all(|p| p > SURE), "{words}");
         told.push((transcript.text(), transcript.stats().sent_bytes, words));
         cloud.close().await;
     }

@@ -27,8 +27,8 @@ use router::Kind;
 use serve::cloud::Config;
 
 use crate::common::{
-    Large, compute, edge, edge_side, llama_server::LlamaServer, messages, model_file, settings,
-    start,
+    Large, SURE, chance, compute, edge, edge_side, llama_server::LlamaServer, messages, model_file,
+    settings, start,
 };
 
 const TEXTS: [&str; 30] = [
@@ -246,7 +246,11 @@ async fn a_started_engine_says_what_its_model_says() {
 #[tokio::test]
 async fn where_vocabularies_differ_words_travel_as_text() {
     let model = edge().await;
-    let messages = messages("Name the capital of France.");
+    let (question, begun) = ("Name the capital of France.", "The capital of France is");
+    let paris = |_, piece: &[u8]| piece == b" Paris";
+    let sure = chance(&Large::get().await.model, question, begun, paris).await;
+    assert!(sure > SURE, "{sure}");
+    let messages = messages(question);
     for engine in [None, Some(Engine::OpenAi)] {
         let rendered = engine.map(|_| {
             let line = |m: &decode::Message| {
@@ -267,7 +271,7 @@ async fn where_vocabularies_differ_words_travel_as_text() {
             Routing { router, bar: threshold.into(), cloud, on_error: OnCloudError::Fail };
         let plan = Plan {
             prompt: model.vocabulary().prompt(&messages).unwrap(),
-            written: vec![],
+            written: model.vocabulary().encode(begun),
             sampling: Sampling::default(),
             limits: Limits { max_tokens: 24, stops: vec![] },
         };
@@ -275,9 +279,10 @@ async fn where_vocabularies_differ_words_travel_as_text() {
         while session.next().await.unwrap().is_some() {}
         assert_eq!(session.exchange(), Some(Exchange::Text));
         let transcript = session.transcript();
-        assert!(transcript.text().contains("Paris"), "{}", transcript.text());
+        let text = transcript.text();
+        assert!(text.starts_with(&format!("{begun} Paris")), "{text}");
         let cloud = transcript.shown().iter().filter(|t| t.source == Source::Cloud);
-        assert!(cloud.clone().count() > 2);
+        assert!(cloud.clone().count() > 0);
         assert!(cloud.clone().all(|t| t.degraded == Some(Exchange::Text)));
         // The first token of each word tells what the engine read for it.
         let asks: Vec<_> = cloud.filter_map(|t| t.cloud).collect();
@@ -287,14 +292,22 @@ async fn where_vocabularies_differ_words_travel_as_text() {
 
 #[tokio::test]
 async fn an_engine_alone_writes_every_character_whole() {
-    let messages = messages("Write three emoji and the Chinese word for hello.");
-    let opening = Opening::alone(Prompt::Messages(messages));
-    let remote = Remote::new(with_key(&LARGE.url(), "sesame"), opening).unwrap();
-    let limits = Limits { max_tokens: 40, stops: vec![] };
-    let mut relay = Relay::new(remote, Sampling::default(), limits);
-    while relay.next().await.unwrap().is_some() {}
-    let text = relay.transcript().text();
-    assert!(!text.contains('\u{fffd}') && text.chars().any(|c| c > '\u{2000}'), "{text:?}");
+    let mut wide = 0;
+    for question in ["Write three emoji.", "用中文说你好。", "日本語で自己紹介してください。"]
+    {
+        let opening = Opening::alone(Prompt::Messages(messages(question)));
+        let remote = Remote::new(with_key(&LARGE.url(), "sesame"), opening).unwrap();
+        let limits = Limits { max_tokens: 16, stops: vec![] };
+        let mut relay = Relay::new(remote, Sampling::default(), limits);
+        while relay.next().await.unwrap().is_some() {}
+        let text = relay.transcript().text();
+        // An answer that was cut may end inside a character.
+        let whole = text.trim_end_matches('\u{fffd}');
+        assert!(!whole.contains('\u{fffd}'), "{text:?}");
+        wide += whole.chars().filter(|c| *c > '\u{2000}').count();
+    }
+    // One of the three it will have answered so, whatever it says.
+    assert!(wide > 0);
 }
 
 /// Generations go on, whole and honest, while their cloud is killed and comes back.

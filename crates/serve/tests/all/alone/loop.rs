@@ -1,6 +1,8 @@
 //! The whole loop with real models: the small one as its own cloud, over real HTTP.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::time::{Duration, Instant};
+
 use cloud::Remote;
 use decode::{
     Accepted, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing, Sampling, Session,
@@ -192,7 +194,8 @@ async fn a_cloud_that_dies_is_survived() {
     let mut sequence = model.open().await.unwrap();
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
     let cloud = remote(&address, Some(&model), QUESTION);
-    let threshold = Threshold::new(0.6).unwrap();
+    // So high that it is asked again and again, whatever the text.
+    let threshold = Threshold::new(0.95).unwrap();
     let routing = Routing {
         router: Kind::Top1.build(0),
         bar: threshold.into(),
@@ -262,9 +265,14 @@ async fn a_cloud_that_never_answers_is_given_up_soon() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let mut cloud = remote(&address, Some(&model), QUESTION);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
+    small_alone(&model, Sampling::default()).await;
+    let alone = started.elapsed();
+    let started = Instant::now();
     let run = joint(&model, &mut cloud, Kind::Always, 0.5, Sampling::default()).await;
-    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
+    // One question of five seconds, perhaps a second one; not one a token.
+    let waited = started.elapsed().saturating_sub(alone * 2);
+    assert!(waited < Duration::from_secs(15), "{waited:?}");
     assert!(run.cloud_error.unwrap().contains("did not answer within 5 s"));
     drop(listener);
 }

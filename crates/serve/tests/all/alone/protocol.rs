@@ -1,19 +1,22 @@
 //! The session protocol over real HTTP, with the real small model.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cloud::{
     Address,
     protocol::{id_bytes, prefix_hash},
 };
-use decode::{Ask, Cloud, Sampling, Token, Want};
+use decode::{Ask, Cloud, Sampling, Token, Vocabulary, Want};
 use engine::LoadOptions;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use serve::cloud::Config;
 
-use crate::common::{self, remote, small, start};
+use crate::common::{self, SURE, remote, small, start};
+
+/// No answer to this ends within a few tokens.
+const LONG: &str = "Tell me a very long story.";
 
 struct Peer {
     client: Client,
@@ -94,13 +97,14 @@ fn joined(answer: &Value) -> String {
 async fn ids_one_at_a_time_are_ids_at_once() {
     let peer =
         Peer::new(LoadOptions { sequences: 2, cells: 2048, ..small() }, Config::default()).await;
-    let id = peer.open("What is the capital of France?").await;
+    let id = peer.open(LONG).await;
     let (status, whole) = peer.next(&id, &ids(1, &[], &[], 8)).await;
     assert_eq!(status, 200, "{whole}");
     let whole = answered(&whole);
     assert_eq!(whole.len(), 8);
 
-    let id = peer.open("What is the capital of France?").await;
+    // The same parts are read: the prompt, and then a token at a time.
+    let id = peer.open(LONG).await;
     let mut single = vec![];
     for sequence in 1..=8 {
         // What the cloud itself wrote need not be sent back.
@@ -117,7 +121,7 @@ async fn ids_one_at_a_time_are_ids_at_once() {
 #[tokio::test]
 async fn a_replayed_question_gets_the_same_answer_and_costs_nothing() {
     let peer = Peer::new(small(), Config::default()).await;
-    let id = peer.open("Count to five.").await;
+    let id = peer.open(LONG).await;
     let question = ids(7, &[], &[], 3);
     let (_, first) = peer.next(&id, &question).await;
     let (status, again) = peer.next(&id, &question).await;
@@ -132,7 +136,7 @@ async fn a_replayed_question_gets_the_same_answer_and_costs_nothing() {
 #[tokio::test]
 async fn a_lower_position_truncates_and_a_wrong_one_is_refused() {
     let peer = Peer::new(small(), Config::default()).await;
-    let id = peer.open("Count to five.").await;
+    let id = peer.open(LONG).await;
     let (_, answer) = peer.next(&id, &ids(1, &[], &[], 4)).await;
     let first = answered(&answer);
     // Back to the second token, and on from there: the same tokens come again.
@@ -156,24 +160,26 @@ async fn words_come_whole_and_look_ahead_does_not_stay() {
     let id = peer.open_text("The capital of France is Paris. The capital of Italy is").await;
     let (status, answer) = peer.next(&id, &text(1, "", "")).await;
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(joined(&answer), " Rome");
+    let word = joined(&answer);
+    let letters = word.strip_prefix(' ').unwrap_or_else(|| panic!("{word:?}"));
+    assert!(letters.len() > 2 && letters.chars().all(char::is_alphabetic), "{word:?}");
     // The word is in the cloud's context, its look-ahead is not: only what is new is read.
-    let (status, answer) = peer.next(&id, &text(2, " Rome", ". The capital of Spain is")).await;
+    let (status, answer) = peer.next(&id, &text(2, &word, ". The capital of Spain is")).await;
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(joined(&answer), " Madrid");
     let prefilled = answer["prefilled"].as_u64().unwrap();
     assert!(prefilled <= 6 + 2, "{answer}");
     // A position inside the word is a place like any other.
-    let (status, _) = peer.next(&id, &text(3, " Ro", "tterdam")).await;
+    let (status, _) = peer.next(&id, &text(3, &word[..3], "tterdam")).await;
     assert_eq!(status, 200);
-    let (status, answer) = peer.next(&id, &text(4, " Rott", "")).await;
+    let part = format!("{}tt", &word[..3]);
+    let (status, answer) = peer.next(&id, &text(4, &part, "")).await;
     assert_eq!(status, 200, "{answer}");
 }
 
 #[tokio::test]
 async fn score_judges_every_token_and_leaves_no_trace() {
     let peer = Peer::new(small(), Config::default()).await;
-    let id = peer.open_text("The capital of France is").await;
+    let id = peer.open_text("The capital of Italy is Rome. The capital of France is").await;
     let path = format!("/v1/sessions/{id}/score");
     let mut body = text(0, "", "");
     for field in ["sequence", "want"] {
@@ -185,6 +191,8 @@ async fn score_judges_every_token_and_leaves_no_trace() {
     let tokens = scores["tokens"].as_array().unwrap();
     let read: String = tokens.iter().map(|t| t["text"].as_str().unwrap()).collect();
     assert_eq!(read, " Paris, as everybody banana");
+    // So begun, there is no doubt what comes.
+    assert!(tokens[0]["greedy"]["logprob"].as_f64().unwrap().exp() > SURE.into(), "{tokens:?}");
     assert_eq!(tokens[0]["greedy"]["text"], " Paris");
     assert_eq!(tokens[0]["logprob"], tokens[0]["greedy"]["logprob"]);
     assert!(tokens.last().unwrap()["logprob"].as_f64().unwrap() < -8.0, "{tokens:?}");
@@ -253,11 +261,15 @@ async fn an_edge_survives_eviction_and_loss_of_step() {
     let address = start(small(), Config::default()).await;
     let sampling = Sampling::default();
     let ask = |tokens| Ask { tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
-    let mut mine = remote(&address, None, "What is the capital of France?");
+    // An answer that is begun so has one way to go on, whether it is read at once or in parts.
+    let mut mine = remote(&address, None, "Count to twenty.");
     mine.open().await.unwrap();
-    let first = mine.next(ask(&[])).await.unwrap();
-    let first = vec![first.tokens[0].id.unwrap()];
-    let second = mine.next(ask(&first)).await.unwrap().tokens[0].id;
+    let begun = common::edge().await.vocabulary().encode("1, 2, 3, 4, 5, 6, 7, 8, 9");
+    let first = mine.next(ask(&begun)).await.unwrap();
+    let first = [&begun[..], &[first.tokens[0].id.unwrap()]].concat();
+    let second = mine.next(ask(&first)).await.unwrap();
+    assert!(second.tokens[0].logprob.unwrap().exp() > SURE, "{second:?}");
+    let second = second.tokens[0].id;
     // One sequence only: another session takes it.
     let mut other = remote(&address, None, "Something else?");
     other.open().await.unwrap();
@@ -265,7 +277,7 @@ async fn an_edge_survives_eviction_and_loss_of_step() {
     assert_eq!(again.tokens[0].id, second);
     assert!(again.usage.prefilled > Some(20), "the whole context was read again");
     // Something was accepted that the cloud never wrote.
-    let astray = vec![first[0], Token(100), Token(200)];
+    let astray = [&first[..], &[Token(100), Token(200)]].concat();
     assert!(mine.next(ask(&astray)).await.is_ok());
     let back = mine.next(ask(&first)).await.unwrap();
     assert_eq!(back.tokens[0].id, second);
@@ -367,13 +379,18 @@ async fn a_key_is_wanted_where_one_is_set() {
 async fn a_caller_that_goes_away_stops_the_work() {
     let peer =
         Peer::new(LoadOptions { sequences: 2, cells: 2048, ..small() }, Config::default()).await;
-    let (a, b) = (peer.open("Tell me a very long story.").await, peer.open("Hi").await);
-    assert_eq!(peer.next(&b, &ids(1, &[], &[], 1)).await.0, 200);
+    let (a, b) = (peer.open(LONG).await, peer.open(LONG).await);
+    assert_eq!(peer.next(&a, &ids(1, &[], &[], 1)).await.0, 200);
     let url = format!("{}/v1/sessions/{a}/next", peer.address);
-    let request = peer.client.post(url).body(ids(1, &[], &[], 256).to_string());
-    assert!(request.timeout(Duration::from_millis(300)).send().await.is_err());
-    // 256 tokens take two seconds and more; the session is free long before.
-    let started = std::time::Instant::now();
-    assert_eq!(peer.next(&a, &ids(2, &[], &[], 1)).await.0, 200);
-    assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+    let request = peer.client.post(url).body(ids(2, &[], &[], 256).to_string());
+    assert!(request.timeout(Duration::from_millis(50)).send().await.is_err());
+    // The session is free long before the answer could have been written.
+    let started = Instant::now();
+    assert_eq!(peer.next(&a, &ids(3, &[], &[], 1)).await.0, 200);
+    let freed = started.elapsed();
+    let started = Instant::now();
+    let (_, whole) = peer.next(&b, &ids(1, &[], &[], 256)).await;
+    // How long that takes is this machine's own measure.
+    let each = started.elapsed() / answered(&whole).len() as u32;
+    assert!(freed < each * 100, "{freed:?}, and {each:?} a token");
 }

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::OnceLock};
 use cloud::{
     Address, EdgeSide, Endpoint, Opening, Remote, Settings, probe_messages, protocol::Prompt,
 };
-use decode::Message;
+use decode::{Message, Token, Vocabulary, sampling::logprob};
 use engine::{Compute, LoadOptions, Model};
 use models::{Catalog, Environment, Home, catalog};
 use serve::cloud::{Config, LazyModel, app, run};
@@ -110,6 +110,27 @@ impl Large {
 pub fn messages(question: &str) -> Vec<Message> {
     vec![Message::system("You are a helpful assistant."), Message::user(question)]
 }
+
+/// How likely a model holds it that an answer goes on with one of these tokens. What a quantised
+/// model says hangs on the CPU where two tokens are nearly as likely; a test that builds on its words
+/// begins the answer for it, and sees first that there is no doubt.
+pub async fn chance(
+    model: &Model,
+    question: &str,
+    begun: &str,
+    good: impl Fn(Token, &[u8]) -> bool,
+) -> f32 {
+    let vocabulary = model.vocabulary();
+    let prompt = vocabulary.prompt(&messages(question)).unwrap();
+    let context = [prompt, vocabulary.encode(begun)].concat();
+    let logits = model.open().await.unwrap().read(&context, false).await.unwrap().logits;
+    let all = (0..vocabulary.len() as u32).map(Token);
+    let good = all.filter(|&token| good(token, &vocabulary.piece(token)));
+    good.map(|token| logprob(&logits, token)).filter(|l| *l > -12.0).map(f32::exp).sum()
+}
+
+/// A probability beside which no other can be near: rounding moves it by hundredths.
+pub const SURE: f32 = 0.8;
 
 /// What an edge tells a cloud.
 pub fn edge_side(edge: &Model, messages: &[Message]) -> EdgeSide {
