@@ -1,7 +1,7 @@
 # Sourced by scripts that need a machine with nothing of this one on it. A room is a Debian root file
 # system of its own, made by debootstrap. Only what the caller names comes in: the Rust toolchain, the
 # settings of this machine's package registries, and what is bound or copied. Needs root, because
-# debootstrap and chroot do; nothing stays mounted when a command in the room has ended.
+# debootstrap and chroot do; nothing stays mounted or running when a command in the room has ended.
 
 rooms=${TANDEM_ROOMS:-$PWD/target/rooms}
 
@@ -71,7 +71,7 @@ room_run() {
     chroot "$folder" chown -R "$user" "$home/.cargo"
     FOLDER=$folder AS=$user DIRECTORY=$directory COMMAND=$command INSIDE_HOME=$home \
         TOOLCHAIN=$(rustc --print sysroot) BIND=${ROOM_BIND:-} \
-        unshare --mount --propagation private -- bash -eu -c '
+        unshare --mount --propagation private --pid --fork --kill-child -- bash -eu -c '
             mount -t proc proc "$FOLDER/proc"
             mount --rbind /dev "$FOLDER/dev"
             mount --bind -o ro "$TOOLCHAIN" "$FOLDER/opt/rust"
