@@ -4,6 +4,10 @@ use crate::{graph::ElementType, wire::Message};
 
 use super::data::Range;
 
+/// The version of what is written, not of the program. A router belongs to a model by the hash of its
+/// bytes: a new release that writes the same model must write the same bytes.
+const WRITER_VERSION: &str = "0.1.0";
+
 /// Operations of ONNX Runtime's own.
 pub const MICROSOFT: &str = "com.microsoft";
 
@@ -122,7 +126,7 @@ impl Builder {
         Message::new()
             .int(1, 8)
             .text(2, "tandem")
-            .text(3, env!("CARGO_PKG_VERSION"))
+            .text(3, WRITER_VERSION)
             .message(7, &graph)
             .message(8, &opset("", 17))
             .message(8, &opset(MICROSOFT, 1))
