@@ -19,8 +19,8 @@ if [ ! -e "$room.ready" ]; then
 fi
 mkdir -p "$work/target" "$work/cargo"
 commit=$(git rev-parse --short=10 HEAD 2>/dev/null || true)
-ROOM_BIND="$PWD:/work/source $work/target:/work/target $work/cargo:/work/cargo" \
-    room_run "$room" root /work/source "export CARGO_HOME=/work/cargo TANDEM_COMMIT=$commit; scripts/dist/compile.sh /work/target"
+ROOM_BIND="$PWD:/room/source $work/target:/room/target $work/cargo:/room/cargo" \
+    room_run "$room" root /room/source "export CARGO_HOME=/room/cargo TANDEM_COMMIT=$commit; scripts/dist/compile.sh /room/target"
 
 rm -rf "$tree"
 built=$work/target/dist
@@ -36,7 +36,7 @@ for library in "$llama"/lib*/lib{llama,ggml,ggml-base}.so "$room"/usr/lib/llvm-1
     cp -L "$library" "$tree/lib/tandem/$(soname "$library")"
 done
 strip "$tree/bin/tandem" "$tree"/lib/tandem/*
-ROOM_BIND="$tree:/work/tree" room_run "$room" root /work/tree '
+ROOM_BIND="$tree:/room/tree" room_run "$room" root /room/tree '
     patchelf --set-rpath "\$ORIGIN/../lib/tandem" bin/tandem
     for library in lib/tandem/*; do patchelf --set-rpath "\$ORIGIN" "$library"; done'
 scripts/dist/share.sh "$tree/bin/tandem" "$tree/share"

@@ -27,14 +27,14 @@ try() {
     case " $wanted " in *" $name "*) ;; *) return ;; esac
     room=$rooms/$name
     room_make "$room" "$suite" $packages
-    copy_checkout "$room/work/tandem"
-    chroot "$room" chown -R "$user" /work/tandem
+    copy_checkout "$room/room/tandem"
+    chroot "$room" chown -R "$user" /room/tandem
     [ "$user" = root ] || chroot "$room" sh -c 'chmod 700 /usr/bin/apt*'
     echo "== $name ($suite and: ${packages:-nothing}), as $user"
     started=$SECONDS
-    room_run "$room" "$user" /work/tandem "{ $command; }" >"$room.log" 2>&1
+    room_run "$room" "$user" /room/tandem "{ $command; }" >"$room.log" 2>&1
     local code=$?
-    if [ $code = 0 ] && (cd "$room/work/tandem" && env=.venv/env log=$room.log bash -c "$proof"); then
+    if [ $code = 0 ] && (cd "$room/room/tandem" && env=.venv/env log=$room.log bash -c "$proof"); then
         result=passed
     else
         status=1

@@ -27,7 +27,9 @@ room_mirrors() {
         grep -oE 'https?://[^ ]+/debian(-security)?/?( |$)' | tr -d ' ' | sort -u)
     mirror=$(echo "$found" | grep -v security | head -n 1)
     security=$(echo "$found" | grep security | head -n 1)
-    : "${mirror:=http://deb.debian.org/debian}" "${security:=${mirror%/}-security}"
+    mirror=${TANDEM_DEBIAN_MIRROR:-$mirror}
+    [ -n "$mirror" ] || room_fail "no Debian mirror is set in /etc/apt: name one with TANDEM_DEBIAN_MIRROR"
+    : "${security:=${mirror%/}-security}"
 }
 
 # room_make FOLDER SUITE PACKAGE...: the smallest Debian and these packages. The plain system is made
@@ -52,7 +54,7 @@ room_make() {
     fi
     rm -rf "$folder"
     cp -a "$base" "$folder"
-    mkdir -p "$folder/opt/rust" "$folder/work"
+    mkdir -p "$folder/opt/rust" "$folder/room"
     chroot "$folder" useradd --create-home --uid 1000 person
     if [ $# -gt 0 ]; then
         room_run "$folder" root / "apt-get update -qq && apt-get install -y -qq --no-install-recommends $*" >"$folder.apt.log" 2>&1 ||
