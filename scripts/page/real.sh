@@ -8,7 +8,10 @@ cd "$(dirname "$0")/../.."
 tandem=$1
 shift
 said=$(mktemp)
-"$tandem" serve --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 2>"$said" &
+# One thread and a slow network: with every core computing, the browser comes to press Stop only when
+# the answer has ended.
+"$tandem" serve --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 \
+    --threads 1 --simulate-rtt 150ms 2>"$said" &
 server=$!
 trap 'kill $server 2>/dev/null; rm -f "$said"' EXIT
 for _ in $(seq 300); do
