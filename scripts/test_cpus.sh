@@ -49,12 +49,16 @@ emulated() {
 
 [ "$(uname -m)" = x86_64 ] || fail "these kinds are of x86-64; this machine is a $(uname -m)"
 kinds=${*:-sse haswell nehalem}
-case $kinds in
-*haswell* | *nehalem*)
-    command -v qemu-x86_64 >/dev/null ||
-        fail "qemu-x86_64 is missing: install it (Debian: apt-get install qemu-user)"
-    ;;
-esac
+for kind in $kinds; do
+    case $kind in
+    sse) ;;
+    haswell | nehalem)
+        command -v qemu-x86_64 >/dev/null ||
+            fail "qemu-x86_64 is missing: install it (Debian: apt-get install qemu-user)"
+        ;;
+    *) fail "no kind is called $kind: there are sse, haswell and nehalem" ;;
+    esac
+done
 programs --no-run || exit 1
 for kind in $kinds; do
     echo "== $kind"
@@ -65,7 +69,6 @@ for kind in $kinds; do
         ;;
     haswell) emulated haswell Haswell ;;
     nehalem) emulated nehalem Nehalem ;;
-    *) fail "no kind is called $kind: there are sse, haswell and nehalem" ;;
     esac
 done
 echo
