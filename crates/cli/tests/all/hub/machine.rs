@@ -56,7 +56,8 @@ impl Machine {
             .env("TANDEM_HOME", self.path("home"))
             .env("HF_HOME", self.path("hf"))
             .env("HF_ENDPOINT", &self.hub.endpoint)
-            .env("HF_HUB_DOWNLOAD_TIMEOUT", "5");
+            // A busy machine's server may be slow; only tests of stalls want less.
+            .env("HF_HUB_DOWNLOAD_TIMEOUT", "60");
         command
     }
 
