@@ -81,7 +81,7 @@ pub enum PullError {
     /// The disk is full.
     #[error(
         "the disk is full: {} more MB are needed and {} MB are free under {}; make room and pull again, finished parts are kept",
-        needed / 1_000_000, free / 1_000_000, folder.display()
+        needed.div_ceil(1_000_000), free / 1_000_000, folder.display()
     )]
     DiskFull {
         /// Where.

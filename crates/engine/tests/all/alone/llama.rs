@@ -215,6 +215,7 @@ async fn scores_are_those_of_reading_one_by_one() {
     for ((scored, logits), token) in scores.tokens.iter().zip(&outputs).zip(&answer) {
         assert!(Some(scored.greedy) == argmax(logits) || lead(logits) < CLEAR, "{}", lead(logits));
         let expected = decode::sampling::logprob(logits, *token);
+        println!("{} in one piece, {expected} one by one", scored.logprob);
         assert!((scored.logprob - expected).abs() < ROUNDING, "{} {expected}", scored.logprob);
     }
     // And nothing of it stays.
