@@ -9,6 +9,18 @@ fn rows<'a>(out: &'a str, mode: &str) -> Vec<&'a str> {
     out.lines().filter(|line| line.starts_with(&start)).collect()
 }
 
+/// The answers of a mode, up to the next one or the table. A row of the table has more spaces.
+fn answers<'a>(out: &'a str, mode: &str) -> Vec<&'a str> {
+    let start = format!("\n{mode}  ");
+    let behind = out.split(start.as_str()).skip(1).filter(|text| !text.starts_with(' '));
+    let ends = ["\njoint  ", "\nlarge  ", "\n        "];
+    let until = |text: &'a str| {
+        let end = ends.iter().filter_map(|end| text.find(*end)).min();
+        &text[..end.unwrap_or(text.len())]
+    };
+    behind.map(until).collect()
+}
+
 #[test]
 fn two_questions_three_answers_each_a_table_and_a_sentence() {
     let done = run(&["demo"]);
@@ -20,10 +32,10 @@ fn two_questions_three_answers_each_a_table_and_a_sentence() {
     assert!(rows(&done.out, "small").iter().all(|row| row.ends_with(" 0 bytes")), "{}", done.out);
     assert!(rows(&done.out, "large").iter().all(|row| row.contains("100.0 %")), "{}", done.out);
     assert!(rows(&done.out, "joint")[1].contains("mountain (e), right"), "{}", done.out);
-    let marked: Vec<_> = done.out.lines().filter(|line| line.contains('⟦')).collect();
-    // The legend, and both joint answers.
-    assert_eq!(marked.len(), 3, "{}", done.out);
-    assert!(marked.iter().skip(1).all(|line| line.starts_with("joint  ")), "{}", done.out);
+    for mode in ["small", "joint", "large"] {
+        let marks: Vec<_> = answers(&done.out, mode).iter().map(|a| a.contains('⟦')).collect();
+        assert_eq!(marks, [mode == "joint"; 2], "{mode} in {}", done.out);
+    }
     assert_eq!(done.out.matches("With ").count(), 3, "{}", done.out);
     assert!(done.out.contains("gave the large model's answer, mountain (e)"), "{}", done.out);
     assert_eq!(done.out.matches("holds over a long run").count(), 2, "{}", done.out);

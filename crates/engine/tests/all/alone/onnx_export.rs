@@ -132,10 +132,11 @@ async fn int8_thinks_as_llama_cpp_does() {
     assert_eq!(gguf.trained_context(), onnx.trained_context());
     // Both round what a layer is given to 8 bits, each in its own blocks and on each CPU in its own
     // way; and the weights are rounded once more. Where the first choice is three times as likely as
-    // the second it must stay the first.
+    // the second it must stay the first. The divergence was 0.005 with llama.cpp's kernels for AVX2
+    // and for SSE; steps that are 3 % too large make 0.022.
     let Comparison { clear, same, divergence } = compare(&gguf, &onnx, 24, 3f32.ln()).await;
     assert_eq!(same, clear);
-    assert!(divergence <= 0.03, "{divergence}");
+    assert!(divergence <= 0.015, "{divergence}");
 }
 
 #[tokio::test]
