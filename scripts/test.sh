@@ -20,7 +20,7 @@ counts() {
 }
 if [ "${1:-}" = short ]; then
     try cargo test --release --no-fail-fast --package decode
-    try cargo test --release --no-fail-fast --package tandem --test all -- --test-threads=1 alone::run
+    try cargo test --release --no-fail-fast --package tandem-cli --test all -- --test-threads=1 alone::run
     counts
     exit "$status"
 fi

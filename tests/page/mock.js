@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { join } from "node:path";
 import { stats, trace } from "./answers.js";
 
-const PAGE = fileURLToPath(new URL("../../crates/serve/page/", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../crates/server/page/", import.meta.url));
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
 const GUARD = {
   "content-security-policy":

@@ -28,12 +28,12 @@ pub enum End {
 }
 
 /// Tells answers: as text or JSON on stdout, each token in the trace, the figures on stderr.
-pub struct Teller {
+pub struct AnswerPrinter {
     screen: Option<Screen>,
     trace: Option<BufWriter<File>>,
 }
 
-impl Teller {
+impl AnswerPrinter {
     pub fn new(args: &OutputArgs) -> anyhow::Result<Self> {
         let create = |path| File::create(path).map(BufWriter::new);
         let trace = args

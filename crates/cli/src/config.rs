@@ -11,13 +11,13 @@ use std::{
 
 use anyhow::Context;
 use cloud::{Address, Delay, Endpoint, Key, Settings};
-use decode::{Bar, Limits, OnCloudError, Sampling};
+use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy};
 use engine::{Adapter, LoadOptions, onnx};
 use models::{
     Catalog, Environment, Home, catalog,
     hub::{Cache, Name},
 };
-use router::Kind;
+use router::RouterKind;
 use thiserror::Error;
 
 use crate::{
@@ -187,7 +187,7 @@ pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result
     })
 }
 
-/// The network to pretend, if any.
+/// The network to simulate_network, if any.
 pub fn delay(place: &CloudPlaceArgs) -> Result<Option<Delay>, UsageError> {
     match place.simulate_rtt.as_slice() {
         [] => Ok(None),
@@ -234,7 +234,7 @@ pub struct Generate {
     pub mode: Mode,
     /// Who judges, and how strictly; of no account where the edge writes alone.
     pub judge: Judge,
-    pub bar: Bar,
+    pub policy: ThresholdPolicy,
     pub sampling: Sampling,
     pub limits: Limits,
     pub system: String,
@@ -253,11 +253,11 @@ impl Generate {
                 let edge = edge_options(&store, &args.edge, &args.machine)?;
                 Judge::choose(args.router.as_ref(), &edge)?
             }
-            Mode::Small | Mode::Large => Judge::Untrained(Kind::Never),
+            Mode::Small | Mode::Large => Judge::Untrained(RouterKind::Never),
         };
         Ok(Self {
             mode: args.mode,
-            bar: judge.bar(args.threshold, args.budget),
+            policy: judge.policy(args.threshold, args.budget),
             judge,
             sampling: sampling(&args.sampling)?,
             limits: Limits { max_tokens: args.max_tokens, stops: args.stop.clone() },

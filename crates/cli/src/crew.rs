@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use cloud::{Opening, Remote, Settings, protocol::Prompt};
-use decode::{Bar, Limits, Message, Plan, Relay, Router, Routing, Sampling, Session, Transcript};
+use decode::{
+    Limits, Message, Plan, Relay, Router, Routing, Sampling, Session, ThresholdPolicy, Transcript,
+};
 use engine::{Compute, LoadOptions, Model, Sequence};
 
 use crate::{
@@ -14,7 +16,7 @@ use crate::{
 };
 
 /// The models, loaded for several conversations at once.
-pub struct Crew {
+pub struct Workers {
     edge: Model,
     options: LoadOptions,
     cloud: Option<Clouds>,
@@ -37,7 +39,7 @@ pub struct Worker {
     template: Option<Arc<str>>,
 }
 
-impl Crew {
+impl Workers {
     /// Loads the edge, and the cloud if one is wanted, for this many workers.
     pub async fn new(
         edge: &EdgeArgs,
@@ -126,7 +128,7 @@ pub enum Way<'a> {
     /// The edge alone, watched by a router that decides nothing.
     Small(&'a dyn Router),
     /// Both.
-    Joint(&'a dyn Router, Bar),
+    Joint(&'a dyn Router, ThresholdPolicy),
     /// The cloud alone.
     Large,
 }
@@ -158,16 +160,16 @@ impl Worker {
             return Ok(relay.into_transcript());
         }
         let prompt = self.edge.model().vocabulary().prompt(messages)?;
-        let (router, bar) = match way {
-            Way::Joint(router, bar) => {
+        let (router, policy) = match way {
+            Way::Joint(router, policy) => {
                 self.introduce(messages, false)?;
-                (router, bar)
+                (router, policy)
             }
             Way::Small(router) => (router, decode::Threshold::NEVER.into()),
             Way::Large => anyhow::bail!("the cloud alone needs no edge"),
         };
         let on_error = decode::OnCloudError::Fail;
-        let routing = Routing { router, bar, cloud: &mut self.remote, on_error };
+        let routing = Routing { router, policy, cloud: &mut self.remote, on_error };
         let plan = Plan { prompt, written, sampling, limits };
         let mut session = Session::new(&mut self.edge, Some(routing), plan)?;
         while session.next().await?.is_some() {}

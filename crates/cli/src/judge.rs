@@ -8,10 +8,10 @@ use std::{
 };
 
 use anyhow::Context;
-use decode::{Bar, Budget, Router, Threshold};
+use decode::{Budget, Router, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
 use models::Preset;
-use router::{Calibration, Kind, Mlp, RouterFile, UnknownRouter};
+use router::{Calibration, Mlp, RouterFile, RouterKind, UnknownRouter};
 use sha2::{Digest, Sha256};
 
 use crate::{preset, show::say};
@@ -31,7 +31,7 @@ pub fn default_threshold() -> Threshold {
 /// `--router`: a name, or a file.
 #[derive(Clone, Debug)]
 pub enum RouterArg {
-    Kind(Kind),
+    Kind(RouterKind),
     File(PathBuf),
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Share {
 #[derive(Clone, Debug)]
 pub enum Judge {
     /// One that needs no training.
-    Untrained(Kind),
+    Untrained(RouterKind),
     /// One that was trained for this edge.
     Trained { name: String, file: Arc<RouterFile>, digest: String },
     /// `top1`, because nobody chose and no general router is for this edge.
@@ -150,18 +150,18 @@ impl Judge {
     pub fn build(&self, seed: u64) -> Box<dyn Router> {
         match self {
             Self::Untrained(kind) => kind.build(seed),
-            Self::Fallback { .. } => Kind::Top1.build(seed),
+            Self::Fallback { .. } => RouterKind::Top1.build(seed),
             Self::Trained { file, .. } => Box::new(Mlp::new(file)),
         }
     }
 
-    /// The bar: as given, or a budget this router can keep to, or a threshold.
-    pub fn bar(&self, threshold: Option<Threshold>, budget: Option<Share>) -> Bar {
+    /// The policy: as given, or a budget this router can keep to, or a threshold.
+    pub fn policy(&self, threshold: Option<Threshold>, budget: Option<Share>) -> ThresholdPolicy {
         match (threshold, budget, self.table()) {
             (Some(threshold), ..) => threshold.into(),
-            (None, Some(Share(share)), table) => Bar::budget(Budget::new(share, table)),
+            (None, Some(Share(share)), table) => ThresholdPolicy::budget(Budget::new(share, table)),
             (None, None, table) if !table.is_empty() => {
-                Bar::budget(Budget::new(DEFAULT_BUDGET.0, table))
+                ThresholdPolicy::budget(Budget::new(DEFAULT_BUDGET.0, table))
             }
             (None, None, _) => default_threshold().into(),
         }
@@ -201,7 +201,7 @@ impl fmt::Display for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untrained(kind) => kind.fmt(f),
-            Self::Fallback { .. } => Kind::Top1.fmt(f),
+            Self::Fallback { .. } => RouterKind::Top1.fmt(f),
             Self::Trained { name, .. } => f.write_str(name),
         }
     }
@@ -215,8 +215,8 @@ mod tests {
 
     #[test]
     fn names_and_files() {
-        assert!(matches!("top1".parse().unwrap(), RouterArg::Kind(Kind::Top1)));
-        assert!(matches!("random:0.1".parse().unwrap(), RouterArg::Kind(Kind::Random(_))));
+        assert!(matches!("top1".parse().unwrap(), RouterArg::Kind(RouterKind::Top1)));
+        assert!(matches!("random:0.1".parse().unwrap(), RouterArg::Kind(RouterKind::Random(_))));
         assert!(matches!("r.safetensors".parse().unwrap(), RouterArg::File(_)));
         assert!(matches!("./router".parse().unwrap(), RouterArg::File(_)));
         assert!("oracle".parse::<RouterArg>().is_err());

@@ -7,7 +7,7 @@ use cloud::{
 };
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
-use serve::cloud::{Config, LazyModel, app, run};
+use server::cloud::{Config, LazyModel, app, run};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
@@ -148,7 +148,7 @@ impl Pair {
                 let routing =
                     remote.as_mut().filter(|_| generate.mode == Mode::Joint).map(|cloud| Routing {
                         router: generate.judge.build(sampling.seed),
-                        bar: generate.bar.clone(),
+                        policy: generate.policy.clone(),
                         cloud,
                         on_error: generate.on_cloud_error,
                     });
@@ -201,7 +201,7 @@ pub fn edge_model(options: &LoadOptions, edge: &Model) -> anyhow::Result<EdgeMod
 
 /// What an edge tells a cloud of itself.
 pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide> {
-    Ok(serve::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
+    Ok(server::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
 }
 
 /// A cloud inside this process.

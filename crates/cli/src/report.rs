@@ -65,10 +65,10 @@ impl<'a> Report<'a> {
             },
             router: joint.then(|| generate.judge.to_string()),
             router_fallback: generate.judge.fallback().filter(|_| joint),
-            threshold: joint.then(|| generate.bar.threshold().value()),
+            threshold: joint.then(|| generate.policy.threshold().value()),
             budget: generate
-                .bar
-                .standing()
+                .policy
+                .current_budget()
                 .filter(|_| joint)
                 .map(|budget| Spending { share: budget.share(), realised: budget.realised() }),
             seed: generate.sampling.seed,
@@ -87,7 +87,8 @@ pub fn summary(generate: &Generate, generation: &Generation<'_>) -> String {
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
-    if let Some(budget) = generate.bar.standing().filter(|_| generate.mode == Mode::Joint) {
+    if let Some(budget) = generate.policy.current_budget().filter(|_| generate.mode == Mode::Joint)
+    {
         facts.push(format!(
             "budget {} ({:.1} % so far, threshold {:.3})",
             Share(budget.share()),

@@ -10,22 +10,22 @@ use crate::{
     engine::Engine,
     http::Http,
     protocol::{
-        self, EdgeModel, Failure, Health, Judged, Next, Open, Piece, Prompt, Score, Scores, Seen,
-        Sharing, Want, code, id_bytes, prefix_hash,
+        self, EdgeModel, EdgeState, Failure, Health, Judged, Next, Open, Piece, Prompt, Score,
+        Scores, Sharing, Want, code, id_bytes, prefix_hash,
     },
 };
 
 /// How long a session may take to open: the model may have to be loaded first.
-const LOADING: Duration = Duration::from_secs(300);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a cloud may take to say that it is there.
-const KNOCK: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a session is brought back in step before an ask fails.
-const TRIES: usize = 4;
+const ATTEMPTS: usize = 4;
 
 /// How long to leave a cloud alone whose sessions are all at work.
-const BUSY: Duration = Duration::from_millis(400);
+const BUSY_DELAY: Duration = Duration::from_millis(400);
 
 /// A conversation with a cloud server. Nothing is sent before it is opened.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ pub(crate) struct Embedded {
     from: Option<String>,
     /// The edge, if its states are offered.
     shares: Option<EdgeModel>,
-    /// What it saw where the next ask is made.
-    seen: Option<Seen>,
+    /// What it record_step where the next ask is made.
+    seen: Option<EdgeState>,
 }
 
 #[derive(Debug)]
@@ -49,11 +49,11 @@ struct Session {
     collects: bool,
     sequence: u64,
     /// What the cloud has of what was accepted.
-    held: Held,
+    held: SharedPrefix,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct SharedPrefix {
     tokens: Vec<Token>,
     text: String,
 }
@@ -69,12 +69,12 @@ impl Embedded {
         self.shares = Some(edge);
     }
 
-    /// Keeps what the edge saw for the next ask, if the cloud collects.
-    pub fn saw(&mut self, step: &Step) {
+    /// Keeps what the edge record_step for the next ask, if the cloud collects.
+    pub fn record_step(&mut self, step: &Step) {
         let collects = |session: &&Session| session.collects;
         let asked = self.session.as_ref().filter(collects).zip(self.opening.edge.as_ref());
         self.seen = asked.and_then(|(session, edge)| {
-            Seen::new(step, session.exchange, edge.vocabulary.as_ref())
+            EdgeState::new(step, session.exchange, edge.vocabulary.as_ref())
         });
     }
 
@@ -105,8 +105,10 @@ impl Embedded {
             edge: self.shares.clone().filter(|_| edge.is_some()),
         };
         self.note_prompt(&open.prompt);
-        let opened: protocol::Opened =
-            self.post("/v1/sessions", &open, LOADING).await.map_err(Trouble::into_error)?;
+        let opened: protocol::Opened = self
+            .post("/v1/sessions", &open, LOAD_TIMEOUT)
+            .await
+            .map_err(SessionFailure::into_error)?;
         self.from = None;
         let exchange = opened.exchange;
         tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
@@ -115,7 +117,7 @@ impl Embedded {
             // Said once, it need not be said at every session.
             self.shares = None;
         }
-        let (id, held) = (opened.session, Held::default());
+        let (id, held) = (opened.session, SharedPrefix::default());
         self.session = Some(Session { id, exchange, collects, sequence: 0, held });
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
@@ -149,16 +151,16 @@ impl Embedded {
 
     /// Whether a cloud is there at all: an answer may take minutes, this may not.
     pub async fn health(&self) -> Result<Health, CloudError> {
-        let reply = self.http.get("/health", KNOCK).await?;
+        let reply = self.http.get("/health", HEALTH_TIMEOUT).await?;
         self.http.read(&reply)
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
         let mut reason = None;
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             match self.try_next(&ask, within).await? {
-                Tried::Answered(answer) => return Ok(answer),
-                Tried::Again(why) => reason = why.or(reason),
+                Attempt::Answered(answer) => return Ok(answer),
+                Attempt::Again(why) => reason = why.or(reason),
             }
         }
         let message = "it cannot be brought back in step".into();
@@ -177,7 +179,7 @@ impl Embedded {
         let score = Score { position, hash, append, continuation };
         let path = format!("/v1/sessions/{}/score", session.id);
         let scores: Result<Scores, _> = self.post(&path, &score, within).await;
-        scores.map(|scores| scores.tokens).map_err(Trouble::into_error)
+        scores.map(|scores| scores.tokens).map_err(SessionFailure::into_error)
     }
 
     async fn post<T: DeserializeOwned>(
@@ -185,15 +187,15 @@ impl Embedded {
         path: &str,
         body: &impl Serialize,
         within: Duration,
-    ) -> Result<T, Trouble> {
-        let reply = self.http.post(path, body, within).await.map_err(Trouble::Error)?;
+    ) -> Result<T, SessionFailure> {
+        let reply = self.http.post(path, body, within).await.map_err(SessionFailure::Error)?;
         if !reply.is_good()
             && let Ok(failure) = serde_json::from_slice::<Failure>(&reply.body)
         {
             let refusal = self.http.refusal(&reply);
-            return Err(Trouble::Failure { failure, refusal });
+            return Err(SessionFailure::Failure { failure, refusal });
         }
-        self.http.read(&reply).map_err(Trouble::Error)
+        self.http.read(&reply).map_err(SessionFailure::Error)
     }
 
     /// Opens a session that was lost. What travels must be what travelled before: ids of another
@@ -211,10 +213,10 @@ impl Embedded {
     }
 
     /// One try; it may only have brought the session back in step.
-    async fn try_next(&mut self, ask: &Ask<'_>, within: Duration) -> Result<Tried, CloudError> {
+    async fn try_next(&mut self, ask: &Ask<'_>, within: Duration) -> Result<Attempt, CloudError> {
         let Some(session) = self.session.as_mut() else {
             self.reopen_session(ask).await?;
-            return Ok(Tried::Again(None));
+            return Ok(Attempt::Again(None));
         };
         let started = Instant::now();
         session.sequence += 1;
@@ -230,27 +232,27 @@ impl Embedded {
             self.http.note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
         let answered = self.post(&path, &request, within).await;
-        let Some(session) = self.session.as_mut() else { return Ok(Tried::Again(None)) };
+        let Some(session) = self.session.as_mut() else { return Ok(Attempt::Again(None)) };
         match answered {
-            Ok(answer) => Ok(Tried::Answered(session.accept(ask, answer, started.elapsed()))),
-            Err(trouble) => match trouble.code() {
+            Ok(answer) => Ok(Attempt::Answered(session.accept(ask, answer, started.elapsed()))),
+            Err(failure) => match failure.code() {
                 Some(code::CONFLICT) => {
                     // Everything is sent again; what the cloud's cache shares with it is not read
                     // again.
                     tracing::warn!("the cloud lost step and is brought back");
-                    session.held = Held::default();
-                    Ok(Tried::Again(None))
+                    session.held = SharedPrefix::default();
+                    Ok(Attempt::Again(None))
                 }
                 Some(code::BUSY) => {
-                    tokio::time::sleep(BUSY).await;
-                    Ok(Tried::Again(Some(trouble.into_error())))
+                    tokio::time::sleep(BUSY_DELAY).await;
+                    Ok(Attempt::Again(Some(failure.into_error())))
                 }
                 Some(code::EVICTED | code::UNKNOWN_SESSION) => {
                     tracing::warn!("the cloud forgot the session; it is opened again");
                     self.session = None;
-                    Ok(Tried::Again(None))
+                    Ok(Attempt::Again(None))
                 }
-                _ => Err(trouble.into_error()),
+                _ => Err(failure.into_error()),
             },
         }
     }
@@ -329,7 +331,7 @@ fn duration(ms: f64) -> Duration {
 
 /// What one try brought.
 #[derive(Debug)]
-enum Tried {
+enum Attempt {
     Answered(Answer),
     /// Nothing yet, and perhaps why.
     Again(Option<CloudError>),
@@ -337,14 +339,14 @@ enum Tried {
 
 /// What came back instead of an answer.
 #[derive(Debug)]
-enum Trouble {
+enum SessionFailure {
     /// A clear word of the server's, and what it means to whoever cannot mend it.
     Failure { failure: Failure, refusal: CloudError },
     /// Anything else.
     Error(CloudError),
 }
 
-impl Trouble {
+impl SessionFailure {
     fn code(&self) -> Option<&str> {
         match self {
             Self::Failure { failure, .. } => Some(&failure.error.code),

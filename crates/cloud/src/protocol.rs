@@ -132,15 +132,15 @@ pub struct Next {
     /// How the cloud is to choose.
     #[serde(default)]
     pub sampling: Sampling,
-    /// What the edge saw here, where the cloud welcomed that.
+    /// What the edge record_step here, where the cloud welcomed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge: Option<Seen>,
+    pub edge: Option<EdgeState>,
 }
 
-/// What the edge saw at a position; made and read in [`seen`](crate::seen).
+/// What the edge record_step at a position; made and read in [`seen`](crate::seen).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct EdgeState {
     /// The token it would have written.
     pub proposed: Token,
     /// That token's bytes in base64, where text travels; empty for the end of the text.

@@ -11,7 +11,7 @@ use crate::{
     breaker::Breaker,
     conversation::Conversation,
     embedded::Embedded,
-    engine::{About, Engine},
+    engine::{Engine, EngineInfo},
     http::Http,
     probe::probe,
     protocol::{EdgeModel, Judged, Piece},
@@ -19,13 +19,13 @@ use crate::{
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
 /// they change nothing on the other side but its cache.
-const AGAIN: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// How long a cloud that failed may take to show that it is back, before it is asked again.
-const KNOCK: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
-const PATIENCE: Duration = Duration::from_millis(200);
+const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// How a cloud is reached and treated.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Settings {
     pub deadline: Duration,
     /// What its failures mean.
     pub on_error: OnCloudError,
-    /// A network to pretend.
+    /// A network to simulate_network.
     pub delay: Option<Delay>,
 }
 
@@ -75,7 +75,7 @@ pub struct Introduction {
     /// Who it is.
     pub engine: Engine,
     /// What it said of itself.
-    pub about: About,
+    pub about: EngineInfo,
     /// What it has in common with the edge; `None` for Tandem's own cloud, which compares
     /// fingerprints when a session is opened.
     pub matched: Option<Match>,
@@ -85,7 +85,7 @@ pub struct Introduction {
 #[derive(Debug)]
 pub struct Remote {
     /// `None` where no cloud may be asked.
-    line: Option<(Settings, Http)>,
+    connection: Option<(Settings, Http)>,
     opening: Opening,
     client: Option<Client>,
     /// What travels, once a conversation is open.
@@ -100,14 +100,14 @@ impl Remote {
     /// A cloud, and what the conversation begins with.
     pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
         let http = Http::new(&settings.endpoint, "a cloud")?;
-        Ok(Self { line: Some((settings, http)), ..Self::offline(opening) })
+        Ok(Self { connection: Some((settings, http)), ..Self::offline(opening) })
     }
 
     /// No cloud at all: every ask fails, and no socket is ever opened.
     pub fn offline(opening: Opening) -> Self {
         let breaker = Breaker::default();
         let (client, exchange, shares) = (None, None, None);
-        Self { line: None, opening, client, exchange, breaker, asks: 0, shares }
+        Self { connection: None, opening, client, exchange, breaker, asks: 0, shares }
     }
 
     /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
@@ -141,15 +141,15 @@ impl Remote {
     }
 
     /// Pretends another network from now on.
-    pub fn pretend(&mut self, delay: Option<Delay>) {
-        if let Some((settings, _)) = &mut self.line {
+    pub fn simulate_network(&mut self, delay: Option<Delay>) {
+        if let Some((settings, _)) = &mut self.connection {
             settings.delay = delay;
         }
     }
 
     /// What its failures are to mean from now on.
     pub fn set_on_error(&mut self, on_error: OnCloudError) {
-        if let Some((settings, _)) = &mut self.line {
+        if let Some((settings, _)) = &mut self.connection {
             settings.on_error = on_error;
         }
     }
@@ -159,16 +159,17 @@ impl Remote {
         match self.client().await? {
             Client::Embedded(client) => {
                 let health = client.health().await?;
-                let about = About {
+                let about = EngineInfo {
                     version: Some(health.version),
                     footprint: health.footprint,
-                    ..About::default()
+                    ..EngineInfo::default()
                 };
                 Ok(Introduction { engine: Engine::Tandem, about, matched: None })
             }
             Client::Engine(client) => {
                 let matched = client.compare().await?;
-                let (engine, about) = (client.line().dialect().engine(), client.about().clone());
+                let (engine, about) =
+                    (client.connection().dialect().engine(), client.about().clone());
                 Ok(Introduction { engine, about, matched })
             }
         }
@@ -178,20 +179,20 @@ impl Remote {
     pub async fn ping(&mut self) -> Result<Duration, CloudError> {
         let path = match self.client().await? {
             Client::Embedded(_) => "/health",
-            Client::Engine(client) => match client.line().dialect().engine() {
+            Client::Engine(client) => match client.connection().dialect().engine() {
                 Engine::LlamaServer | Engine::Vllm | Engine::Tandem => "/health",
                 // Its health check writes a token.
                 Engine::Sglang => "/model_info",
                 Engine::OpenAi => "/v1/models",
             },
         };
-        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        let (settings, http) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         let started = Instant::now();
         if let Some(delay) = settings.delay {
             sleep(delay.of(self.asks)).await;
         }
         self.asks += 1;
-        let reply = http.get(path, settings.deadline.min(KNOCK)).await?;
+        let reply = http.get(path, settings.deadline.min(HEALTH_TIMEOUT)).await?;
         if reply.is_good() { Ok(started.elapsed()) } else { Err(http.refusal(&reply)) }
     }
 
@@ -210,25 +211,25 @@ impl Remote {
                 Ok(scored.into_iter().map(Judged::from).collect())
             }
             (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
-                engine: client.line().dialect().engine().title(),
+                engine: client.connection().dialect().engine().title(),
                 what: "can label only where ids travel",
             }),
         }
     }
 
     fn settings(&self) -> Result<&Settings, CloudError> {
-        self.line.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
+        self.connection.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
     }
 
     async fn client(&mut self) -> Result<&mut Client, CloudError> {
-        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        let (settings, http) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         if self.client.is_none() {
             let model = settings.model.as_deref();
             let mut client = probe(http, settings.engine, model, self.opening.clone()).await?;
             match (&mut client, &self.shares) {
                 (Client::Embedded(client), Some(edge)) => client.share(edge.clone()),
                 (Client::Engine(client), Some(_)) => {
-                    let engine = client.line().dialect().engine().title();
+                    let engine = client.connection().dialect().engine().title();
                     tracing::warn!(
                         "{engine} takes no hidden states, and none are sent: only `tandem cloud \
                          --collect` does"
@@ -272,7 +273,7 @@ impl Remote {
         match self.ask_once(ask, within).await {
             // A kept-alive connection that the other side closed meanwhile looks like this.
             Err(CloudError::Unreachable { .. }) => {
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
                 self.ask_once(ask, within).await
             }
             other => other,
@@ -349,7 +350,7 @@ impl Remote {
         let patient = self.settings().is_ok_and(|s| s.on_error == OnCloudError::Wait);
         if patient && error.is_temporary() {
             tracing::warn!("waiting for the cloud: {error}");
-            sleep(PATIENCE).await;
+            sleep(WAIT_RETRY_DELAY).await;
             return None;
         }
         Some(Err(error))
@@ -380,14 +381,14 @@ impl Cloud for Remote {
         }
     }
 
-    fn saw(&mut self, step: &Step) {
+    fn record_step(&mut self, step: &Step) {
         if let Some(Client::Embedded(client)) = &mut self.client {
-            client.saw(step);
+            client.record_step(step);
         }
     }
 
     fn take_sent(&mut self) -> Sent {
-        self.line.as_ref().map(|(_, http)| http.take_sent()).unwrap_or_default()
+        self.connection.as_ref().map(|(_, http)| http.take_sent()).unwrap_or_default()
     }
 }
 

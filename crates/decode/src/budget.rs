@@ -15,14 +15,14 @@ fn prudent(share: f32) -> f32 {
 }
 
 /// How far the aim may rise above its budget, where texts are easy: what need not be spent is not.
-const EASE: f32 = 4.0;
+const MAX_LOOSENING: f32 = 4.0;
 
 /// How far it may fall, where they are hard. Far: a budget is what may be spent at most.
-const HARDSHIP: f32 = 1000.0;
+const MAX_TIGHTENING: f32 = 1000.0;
 
 /// What a score has to reach.
 #[derive(Clone, Debug)]
-pub enum Bar {
+pub enum ThresholdPolicy {
     /// Always the same.
     Fixed(Threshold),
     /// Whatever keeps the cloud's share near a budget. Clones share it, and so do all texts that
@@ -30,7 +30,7 @@ pub enum Bar {
     Budget(Arc<Mutex<Budget>>),
 }
 
-impl Bar {
+impl ThresholdPolicy {
     /// Keeps to a budget.
     pub fn budget(budget: Budget) -> Self {
         Self::Budget(Arc::new(Mutex::new(budget)))
@@ -47,7 +47,7 @@ impl Bar {
     }
 
     /// The budget as it stands, if it is one.
-    pub fn standing(&self) -> Option<Budget> {
+    pub fn current_budget(&self) -> Option<Budget> {
         match self {
             Self::Fixed(_) => None,
             Self::Budget(budget) => {
@@ -57,9 +57,9 @@ impl Bar {
     }
 
     /// Goes on where another budget stood; a fixed threshold stands still.
-    pub fn resume(&self, standing: Standing) {
+    pub fn resume(&self, state: BudgetState) {
         if let Self::Budget(budget) = self {
-            budget.lock().unwrap_or_else(PoisonError::into_inner).resume(standing);
+            budget.lock().unwrap_or_else(PoisonError::into_inner).resume(state);
         }
     }
 
@@ -71,7 +71,7 @@ impl Bar {
     }
 }
 
-impl From<Threshold> for Bar {
+impl From<Threshold> for ThresholdPolicy {
     fn from(threshold: Threshold) -> Self {
         Self::Fixed(threshold)
     }
@@ -95,7 +95,7 @@ pub struct Budget {
 
 /// Where a budget stands: enough to go on with another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
+pub struct BudgetState {
     /// The share that is looked up.
     pub aim: f32,
     /// Tokens so far.
@@ -114,7 +114,7 @@ impl Budget {
         let limits = if table.is_empty() {
             (1e-7, 1.0)
         } else {
-            (share / HARDSHIP, (share * EASE).min(1.0))
+            (share / MAX_TIGHTENING, (share * MAX_LOOSENING).min(1.0))
         };
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -122,8 +122,8 @@ impl Budget {
     }
 
     /// Goes on where another one stood.
-    pub fn resume(&mut self, standing: Standing) {
-        let Standing { aim, tokens, routed } = standing;
+    pub fn resume(&mut self, state: BudgetState) {
+        let BudgetState { aim, tokens, routed } = state;
         if aim.is_finite() {
             self.aim = aim.clamp(self.limits.0, self.limits.1);
         }
@@ -131,8 +131,8 @@ impl Budget {
     }
 
     /// Where it stands.
-    pub fn standing(&self) -> Standing {
-        Standing { aim: self.aim, tokens: self.tokens, routed: self.routed }
+    pub fn state(&self) -> BudgetState {
+        BudgetState { aim: self.aim, tokens: self.tokens, routed: self.routed }
     }
 
     /// The threshold at this moment. A budget of nothing never asks; one of everything always does.
@@ -181,16 +181,16 @@ mod tests {
 
     /// Tokens whose scores are drawn from a distribution the table does not know.
     fn realised(share: f32, table: &[(f32, f32)], power: f32, tokens: usize) -> f64 {
-        let bar = Bar::budget(Budget::new(share, table.iter().copied()));
+        let policy = ThresholdPolicy::budget(Budget::new(share, table.iter().copied()));
         for i in 0..tokens {
             let score = Score::new((sampling::unit(7, i) as f32).powf(power));
-            let source = match bar.threshold().decide(score) {
+            let source = match policy.threshold().decide(score) {
                 Decision::Ask => Source::Cloud,
                 Decision::Keep => Source::Edge,
             };
-            bar.observe(1, source);
+            policy.observe(1, source);
         }
-        bar.standing().and_then(|b| b.realised()).unwrap()
+        policy.current_budget().and_then(|b| b.realised()).unwrap()
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
     fn another_one_goes_on_where_one_stood() {
         let (mut one, mut other) = (Budget::new(0.1, []), Budget::new(0.1, []));
         (0..50).for_each(|i| one.observe(1, if i % 3 == 0 { Source::Cloud } else { Source::Edge }));
-        other.resume(one.standing());
+        other.resume(one.state());
         assert_eq!(one.threshold(), other.threshold());
         assert_eq!(one.realised(), other.realised());
     }

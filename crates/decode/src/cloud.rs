@@ -236,9 +236,9 @@ pub trait Cloud: Send {
     /// The next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
 
-    /// Shows what the edge saw where the next ask is about to be made, to a cloud that may pass it
+    /// Shows what the edge record_step where the next ask is about to be made, to a cloud that may pass it
     /// on. Most do not look.
-    fn saw(&mut self, _step: &Step) {}
+    fn record_step(&mut self, _step: &Step) {}
 
     /// Takes the account of what left this device since it was last taken.
     fn take_sent(&mut self) -> Sent {
@@ -255,8 +255,8 @@ impl<C: Cloud> Cloud for &mut C {
         (**self).next(ask)
     }
 
-    fn saw(&mut self, step: &Step) {
-        (**self).saw(step);
+    fn record_step(&mut self, step: &Step) {
+        (**self).record_step(step);
     }
 
     fn take_sent(&mut self) -> Sent {

@@ -42,7 +42,7 @@ pub mod trace;
 pub mod transcript;
 pub mod vocabulary;
 
-pub use budget::{Bar, Budget, Standing};
+pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};

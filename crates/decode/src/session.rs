@@ -14,9 +14,9 @@ use std::{sync::Arc, time::Instant};
 use thiserror::Error;
 
 use crate::{
-    Answer, Answered, Ask, Bar, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
-    OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript, Vocabulary,
-    Want, boundary, sampling,
+    Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
+    OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript,
+    Vocabulary, Want, boundary, sampling,
     trace::{Alternative, FinishReason, Source, Span, Times, Usage},
     transcript::{Piece, Written},
 };
@@ -67,7 +67,7 @@ pub struct Routing<R, C> {
     /// Gives the score.
     pub router: R,
     /// A score below it asks the cloud.
-    pub bar: Bar,
+    pub policy: ThresholdPolicy,
     /// Opened by the first ask.
     pub cloud: C,
     /// What to do where it fails.
@@ -200,7 +200,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn decide(&self, score: Option<Score>) -> Decision {
         match (&self.routing, score) {
-            (Some(routing), Some(score)) => routing.bar.threshold().decide(score),
+            (Some(routing), Some(score)) => routing.policy.threshold().decide(score),
             _ => Decision::Keep,
         }
     }
@@ -288,7 +288,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             sampling: &self.sampling,
         };
         let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
-        routing.cloud.saw(step);
+        routing.cloud.record_step(step);
         let answer = routing.cloud.next(ask).await?;
         *times += answer.times;
         if answer.tokens.is_empty() && !answer.end {
@@ -360,7 +360,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let span = self.transcript.accept(written);
         if let Some(routing) = &self.routing {
             let accepted = self.transcript.tokens().len() - before;
-            routing.bar.observe(accepted, draft.source);
+            routing.policy.observe(accepted, draft.source);
         }
         self.unread.clone_from(&draft.tokens);
         // A span cut short by a limit is read only as far as it was accepted.

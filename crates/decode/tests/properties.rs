@@ -1,12 +1,12 @@
 //! What must always hold of the loop, on scripted models.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use decode::{
+use proptest::prelude::*;
+use tandem_decode::{
     Accepted, CloudError, Exchange, FinishReason, Limits, OnCloudError, Plan, Relay, Router,
     Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
-use proptest::prelude::*;
 
 const PIECES: &[&str] = &[
     " the", " cat", " sat", ".", ",", "\n", " (", "A", ")", "中", "文", "é", " 1", "9", "ing",
@@ -89,7 +89,7 @@ impl Case {
         let mut edge = self.edge();
         let routing = tau.map(|tau| Routing {
             router: Margin,
-            bar: Threshold::new(tau).unwrap().into(),
+            policy: Threshold::new(tau).unwrap().into(),
             cloud: &mut cloud,
             on_error: OnCloudError::Keep,
         });
@@ -152,9 +152,9 @@ proptest! {
         let (low, high) = (a.min(b), a.max(b));
         let (mut asks_low, mut asks_high) = (0, 0);
         for (position, token) in ids(&case.small().tokens).into_iter().enumerate() {
-            let step = block_on(decode::Edge::step(&mut edge, &[token])).unwrap();
+            let step = block_on(tandem_decode::Edge::step(&mut edge, &[token])).unwrap();
             prop_assert_eq!(step.position, position + 1);
-            let ask = |tau| Threshold::new(tau).unwrap().decide(Margin.score(&step)) == decode::Decision::Ask;
+            let ask = |tau| Threshold::new(tau).unwrap().decide(Margin.score(&step)) == tandem_decode::Decision::Ask;
             asks_low += usize::from(ask(low));
             asks_high += usize::from(ask(high));
         }
@@ -223,7 +223,7 @@ proptest! {
         let kept = case.run(Some(tau), cloud.clone(), case.limits());
         let mut edge = case.edge();
         let threshold = Threshold::new(tau).unwrap();
-        let routing = Routing { router: Margin, bar: threshold.into(), cloud, on_error: OnCloudError::Fail };
+        let routing = Routing { router: Margin, policy: threshold.into(), cloud, on_error: OnCloudError::Fail };
         let plan = Plan { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
         let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
         let end = block_on(async {

@@ -21,7 +21,7 @@ use crate::{
     error::EngineError,
     job::Job,
     model::{Engine, LoadOptions, Loaded},
-    resident::Resident,
+    scheduler::BatchScheduler,
 };
 
 /// How long a round waits for sequences that took part in the last one: long enough for a caller to
@@ -35,7 +35,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 /// has at most one job under way.
 pub(crate) enum Command {
     Load { options: LoadOptions, owner: Compute, reply: Reply<Loaded> },
-    Open { model: usize, owner: Compute, reply: Reply<Place> },
+    Open { model: usize, owner: Compute, reply: Reply<SequenceSlot> },
     Run { model: usize, job: Job },
     Close { model: usize, sequence: usize },
     Unload { model: usize },
@@ -105,25 +105,25 @@ impl Compute {
 }
 
 /// A model's stay on the thread: it is unloaded when this is dropped.
-pub(crate) struct Residence {
+pub(crate) struct ModelHandle {
     pub compute: Compute,
     pub model: usize,
 }
 
-impl Drop for Residence {
+impl Drop for ModelHandle {
     fn drop(&mut self) {
         self.compute.send(Command::Unload { model: self.model });
     }
 }
 
 /// A sequence's place in a model's cache: it is freed when this is dropped.
-pub(crate) struct Place {
+pub(crate) struct SequenceSlot {
     pub compute: Compute,
     pub model: usize,
     pub sequence: usize,
 }
 
-impl Drop for Place {
+impl Drop for SequenceSlot {
     fn drop(&mut self) {
         let (model, sequence) = (self.model, self.sequence);
         self.compute.send(Command::Close { model, sequence });
@@ -132,20 +132,20 @@ impl Drop for Place {
 
 struct Worker {
     inbox: Receiver<Command>,
-    residents: HashMap<usize, Resident>,
+    schedulers: HashMap<usize, BatchScheduler>,
     next_model: usize,
     /// Sequences that got a token in the last round.
-    company: usize,
+    batched: usize,
 }
 
 impl Worker {
     fn new(inbox: Receiver<Command>) -> Self {
-        Self { inbox, residents: HashMap::new(), next_model: 0, company: 0 }
+        Self { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 }
     }
 
     fn run(mut self) {
         while self.receive() {
-            self.company = self.residents.values_mut().map(Resident::round).sum();
+            self.batched = self.schedulers.values_mut().map(BatchScheduler::round).sum();
         }
     }
 
@@ -168,7 +168,7 @@ impl Worker {
     /// is worth a short wait.
     fn gather(&mut self) {
         let until = Instant::now() + GATHER;
-        while self.company > 1 && self.waiting() > 0 && self.waiting() < self.company {
+        while self.batched > 1 && self.waiting() > 0 && self.waiting() < self.batched {
             match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(command) => self.handle(command),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     fn waiting(&self) -> usize {
-        self.residents.values().map(Resident::waiting).sum()
+        self.schedulers.values().map(BatchScheduler::waiting).sum()
     }
 
     fn handle(&mut self, command: Command) {
@@ -187,23 +187,23 @@ impl Worker {
                 drop(reply.send(self.load(&options, owner)));
             }
             Command::Open { model, owner, reply } => {
-                let opened = match self.residents.get_mut(&model) {
-                    Some(resident) => resident.open(),
+                let opened = match self.schedulers.get_mut(&model) {
+                    Some(scheduler) => scheduler.open(),
                     None => Err(EngineError::Stopped),
                 };
-                let place = |sequence| Place { compute: owner, model, sequence };
+                let place = |sequence| SequenceSlot { compute: owner, model, sequence };
                 drop(reply.send(opened.map(place)));
             }
-            Command::Run { model, job } => match self.residents.get_mut(&model) {
-                Some(resident) => resident.take(job),
+            Command::Run { model, job } => match self.schedulers.get_mut(&model) {
+                Some(scheduler) => scheduler.take(job),
                 None => job.fail(EngineError::Stopped),
             },
             Command::Close { model, sequence } => {
-                if let Some(resident) = self.residents.get_mut(&model) {
-                    resident.close(sequence);
+                if let Some(scheduler) = self.schedulers.get_mut(&model) {
+                    scheduler.close(sequence);
                 }
             }
-            Command::Unload { model } => drop(self.residents.remove(&model)),
+            Command::Unload { model } => drop(self.schedulers.remove(&model)),
             Command::Work(work) => work(),
         }
     }
@@ -212,8 +212,8 @@ impl Worker {
         let Engine { context, tokenizer, facts } = options.load()?;
         let id = self.next_model;
         self.next_model += 1;
-        self.residents.insert(id, Resident::new(context, options.chunk));
-        let residence = Residence { compute: owner, model: id };
+        self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));
+        let residence = ModelHandle { compute: owner, model: id };
         Ok(Loaded { tokenizer, facts, residence })
     }
 }

@@ -1,7 +1,7 @@
 //! Models on this machine: GGUF files through llama.cpp, ONNX files through ONNX Runtime.
 //!
 //! - [`compute`]: one thread that owns every model and batches their sequences, in rounds
-//!   (`resident`) of jobs (`job`)
+//!   (`scheduler`) of jobs (`job`)
 //! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
 //!   and its way to write a conversation
 //! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
@@ -22,7 +22,7 @@ mod job;
 mod llama;
 pub mod model;
 pub mod onnx;
-mod resident;
+mod scheduler;
 pub mod sequence;
 pub mod template;
 pub mod vocabulary;

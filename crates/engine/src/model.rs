@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    compute::{Command, Compute, Residence},
+    compute::{Command, Compute, ModelHandle},
     context::{Context, Sizes},
     error::EngineError,
     gpu, llama, onnx,
@@ -195,7 +195,7 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
 pub(crate) struct Loaded {
     pub tokenizer: Arc<dyn Tokenizer>,
     pub facts: Facts,
-    pub residence: Residence,
+    pub residence: ModelHandle,
 }
 
 /// A model on the compute thread; unloaded when the last handle and the last sequence are gone.
@@ -205,7 +205,7 @@ pub struct Model {
 }
 
 struct Shared {
-    residence: Residence,
+    residence: ModelHandle,
     vocabulary: Arc<ModelVocabulary>,
     facts: Facts,
 }
@@ -221,7 +221,7 @@ impl Model {
 
     /// An empty sequence.
     pub async fn open(&self) -> Result<Sequence, EngineError> {
-        let Residence { compute, model } = &self.shared.residence;
+        let ModelHandle { compute, model } = &self.shared.residence;
         let (model, owner) = (*model, compute.clone());
         let place = compute.ask(|reply| Command::Open { model, owner, reply }).await?;
         Ok(Sequence::new(self.clone(), place))

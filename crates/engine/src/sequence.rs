@@ -7,7 +7,7 @@ use decode::{
 };
 
 use crate::{
-    compute::{Command, Place, Reply},
+    compute::{Command, Reply, SequenceSlot},
     error::EngineError,
     job::{Job, Output, Scores, Want},
     model::Model,
@@ -19,13 +19,13 @@ use crate::{
 /// with the next job, and a job that was given up half-way is undone the same way.
 pub struct Sequence {
     // Before the model, so that the sequence is freed while there is one.
-    place: Place,
+    place: SequenceSlot,
     model: Model,
     tokens: Vec<Token>,
 }
 
 impl Sequence {
-    pub(crate) fn new(model: Model, place: Place) -> Self {
+    pub(crate) fn new(model: Model, place: SequenceSlot) -> Self {
         Self { place, model, tokens: vec![] }
     }
 
@@ -79,7 +79,7 @@ impl Sequence {
         want: impl FnOnce(Reply<T>) -> Want,
     ) -> Result<T, EngineError> {
         let (tokens, keep) = (tokens.to_vec(), self.tokens.len());
-        let Place { compute, model, sequence } = &self.place;
+        let SequenceSlot { compute, model, sequence } = &self.place;
         let (model, sequence) = (*model, *sequence);
         let job = |reply| Job::new(sequence, keep, tokens, want(reply));
         let result = compute.ask(|reply| Command::Run { model, job: job(reply) }).await;

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use engine::{Compute, LoadOptions, Model, onnx::Options};
+use tandem_engine::{Compute, LoadOptions, Model, onnx::Options};
 
 async fn refusal(library: Option<PathBuf>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx_models/in_place");

@@ -31,7 +31,7 @@ pub use figures::{Figures, Split};
 pub use read::{ReadError, read};
 pub use report::{Report, ReportError};
 pub use results::{
-    About, Mode, Outcome, Piece, Point, Question, Record, Results, ResultsError, Spent,
+    Mode, Outcome, Piece, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent,
 };
 pub use sweep::{Decoder, Run, Sweep, Way};
 pub use table::{Row, Table};

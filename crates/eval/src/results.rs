@@ -67,7 +67,7 @@ pub enum ResultsError {
 
 /// What a file of results is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct About {
+pub struct ResultsInfo {
     /// The form of the file.
     pub version: u32,
     /// The task.
@@ -86,7 +86,7 @@ pub struct About {
     pub seed: u64,
 }
 
-impl About {
+impl ResultsInfo {
     /// The form of files this program writes.
     pub const VERSION: u32 = VERSION;
 
@@ -210,7 +210,7 @@ pub struct Spent {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    About(About),
+    ResultsInfo(ResultsInfo),
     Point(Point),
     Question(Question),
     Outcome(Box<Outcome>),
@@ -220,7 +220,7 @@ enum Line {
 #[derive(Clone, Debug)]
 pub struct Record {
     /// What it is about.
-    pub about: About,
+    pub about: ResultsInfo,
     /// In the order of their first run.
     pub points: Vec<Point>,
     /// In the order of their first answer.
@@ -257,7 +257,7 @@ struct State {
 impl Results {
     /// Opens a file, or begins one. A last line that a kill cut short is cut off; what the file is
     /// about, and the points it shares with this run, must be the same.
-    pub fn open(path: &Path, about: About, points: Vec<Point>) -> Result<Self, ResultsError> {
+    pub fn open(path: &Path, about: ResultsInfo, points: Vec<Point>) -> Result<Self, ResultsError> {
         let failed = |source| file_error(path, source);
         let written = match fs::read(path) {
             Ok(written) => written,
@@ -286,7 +286,7 @@ impl Results {
         let results =
             Self { path: path.to_owned(), state: Mutex::new(State { file, record, done }) };
         if fresh {
-            results.write(&Line::About(about))?;
+            results.write(&Line::ResultsInfo(about))?;
         }
         for point in points {
             results.add_point(point)?;
@@ -363,7 +363,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
             reason: e.to_string(),
         };
         match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
-            (Line::About(about), None) => {
+            (Line::ResultsInfo(about), None) => {
                 let (points, questions, outcomes) = (vec![], vec![], vec![]);
                 record = Some(Record { about, points, questions, outcomes });
             }
@@ -379,7 +379,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
 fn compare(
     path: &Path,
     record: &Record,
-    about: &About,
+    about: &ResultsInfo,
     points: &[Point],
 ) -> Result<(), ResultsError> {
     let another = |what: String, there: String, here: String| {
@@ -404,8 +404,8 @@ fn compare(
 mod tests {
     use super::*;
 
-    fn about() -> About {
-        About {
+    fn about() -> ResultsInfo {
+        ResultsInfo {
             version: VERSION,
             task: "builtin".into(),
             data: "builtin".into(),
@@ -464,7 +464,7 @@ mod tests {
         let path = folder.path().join("r.jsonl");
         drop(Results::open(&path, about(), vec![point("p", Some("x"))]).unwrap());
         let before = fs::read(&path).unwrap();
-        let other = About { cloud: "other 3".into(), ..about() };
+        let other = ResultsInfo { cloud: "other 3".into(), ..about() };
         let error = Results::open(&path, other, vec![]).unwrap_err().to_string();
         assert!(error.contains("the cloud") && error.contains("other 3"), "{error}");
         let error = Results::open(&path, about(), vec![point("p", Some("y"))]).unwrap_err();

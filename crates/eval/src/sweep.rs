@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, future::Future};
 
-use decode::{Bar, Router, Standing, Threshold, Transcript};
+use decode::{BudgetState, Router, Threshold, ThresholdPolicy, Transcript};
 
 use crate::{
     Example,
@@ -54,7 +54,7 @@ pub struct Way<'a> {
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
     pub router: &'a dyn Router,
     /// What a score has to reach.
-    pub bar: Bar,
+    pub policy: ThresholdPolicy,
     /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
 }
@@ -69,7 +69,7 @@ pub struct Run {
     /// Who judges.
     pub build: Build,
     /// How strictly; shared by all answers of the point.
-    pub bar: Bar,
+    pub policy: ThresholdPolicy,
 }
 
 /// Questions, points and results.
@@ -89,7 +89,7 @@ impl Sweep {
                 of.next().and_then(|outcome| outcome.spent)
             });
             if let Some(Spent { aim, tokens, routed, .. }) = last {
-                run.bar.resume(Standing { aim, tokens, routed });
+                run.policy.resume(BudgetState { aim, tokens, routed });
             }
         }
         Self { examples, runs, results, seed }
@@ -134,11 +134,11 @@ impl Sweep {
         let mut outcomes = vec![];
         for run in left {
             let router = (run.build)(seed);
-            let bar = self.bar(run, &example.id);
+            let policy = self.policy(run, &example.id);
             let (mode, rtt_ms) = (run.point.mode, run.point.rtt_ms);
-            let way = Way { mode, router: &*router, bar: bar.clone(), rtt_ms };
+            let way = Way { mode, router: &*router, policy: policy.clone(), rtt_ms };
             let transcript = decoder.decode(&prompt, way).await?;
-            let mut outcome = self.outcome(example, run, &transcript, &bar);
+            let mut outcome = self.outcome(example, run, &transcript, &policy);
             outcome.figures = figures(&transcript, decoder.count(&prompt)?, &decoder.sizes());
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
@@ -156,10 +156,10 @@ impl Sweep {
         named.map(|(name, run)| (name, (run.build)(seed))).collect()
     }
 
-    /// The point's own bar; or, for lots beside a threshold, the share of tokens that brings it to
+    /// The point's own policy; or, for lots beside a threshold, the share of tokens that brings it to
     /// where the other point stands.
-    fn bar(&self, run: &Run, id: &str) -> Bar {
-        let Some(like) = &run.point.like else { return run.bar.clone() };
+    fn policy(&self, run: &Run, id: &str) -> ThresholdPolicy {
+        let Some(like) = &run.point.like else { return run.policy.clone() };
         let share = self.results.look(|record| {
             let mut theirs = (0, 0);
             let mut ours = (0, 0);
@@ -180,15 +180,21 @@ impl Sweep {
         Threshold::new(share.clamp(0.0, 1.0) as f32).unwrap_or(Threshold::NEVER).into()
     }
 
-    fn outcome(&self, example: &Example, run: &Run, transcript: &Transcript, bar: &Bar) -> Outcome {
+    fn outcome(
+        &self,
+        example: &Example,
+        run: &Run,
+        transcript: &Transcript,
+        policy: &ThresholdPolicy,
+    ) -> Outcome {
         let text = transcript.text();
         let piece = |token: &decode::Accepted| Piece {
             text: token.text.clone(),
             source: token.source.name().to_owned(),
             score: token.score.map(|score| score.value()),
         };
-        let spent = bar.standing().map(|budget| {
-            let Standing { aim, tokens, routed } = budget.standing();
+        let spent = policy.current_budget().map(|budget| {
+            let BudgetState { aim, tokens, routed } = budget.state();
             Spent { aim, threshold: budget.threshold().value(), tokens, routed }
         });
         Outcome {
@@ -223,7 +229,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{About, Table, Task, table::Kind};
+    use crate::{ResultsInfo, Table, Task, table::Kind};
 
     const WORDS: [&str; 5] = [" so", " the answer is", " (", "a", "b"];
     /// What both models write; the label between the parentheses is their own.
@@ -327,8 +333,8 @@ mod tests {
                 return Ok(relay.into_transcript());
             }
             let edge = ScriptedEdge { model: Scripted::new("a"), read: 0 };
-            let (bar, on_error) = (way.bar, OnCloudError::Fail);
-            let routing = Routing { router: way.router, bar, cloud, on_error };
+            let (policy, on_error) = (way.policy, OnCloudError::Fail);
+            let routing = Routing { router: way.router, policy, cloud, on_error };
             let plan = Plan { prompt: plan, written: vec![], sampling, limits };
             let mut session = Session::new(edge, Some(routing), plan).unwrap();
             while session.next().await.unwrap().is_some() {}
@@ -385,24 +391,28 @@ mod tests {
         let top1: fn(u64) -> Box<dyn Router> = |_| Box::new(router::Top1);
         let lots: fn(u64) -> Box<dyn Router> =
             |seed| Box::new(router::Random { seed, share: None });
-        let run = |point: Point, build: fn(u64) -> Box<dyn Router>, bar: Bar| Run {
+        let run = |point: Point, build: fn(u64) -> Box<dyn Router>, policy: ThresholdPolicy| Run {
             point,
             build: Box::new(build),
-            bar,
+            policy,
         };
         let half = Threshold::new(0.5).unwrap();
         let mut runs = vec![
             run(point("small", Mode::Small, None), top1, Threshold::NEVER.into()),
             run(point("top1", Mode::Joint, Some(0.5)), top1, half.into()),
             run(point("random", Mode::Joint, None), lots, Threshold::NEVER.into()),
-            run(point("budget", Mode::Joint, None), lots, Bar::budget(Budget::new(0.2, []))),
+            run(
+                point("budget", Mode::Joint, None),
+                lots,
+                ThresholdPolicy::budget(Budget::new(0.2, [])),
+            ),
             run(point("large", Mode::Large, None), top1, Threshold::ALWAYS.into()),
         ];
         runs[2].point.like = Some("top1".into());
         runs[3].point.budget = Some(0.2);
         let points = runs.iter().map(|run| run.point.clone()).collect();
-        let about = About {
-            version: About::VERSION,
+        let about = ResultsInfo {
+            version: ResultsInfo::VERSION,
             task: "t".into(),
             data: "d".into(),
             edge: "e".into(),

@@ -347,8 +347,8 @@ fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
     for one in joint.iter().filter(|p| p.router == first) {
         let ours = right(&one.name);
         let same = |p: &&&Point| {
-            let bar = p.budget == one.budget && p.threshold == one.threshold;
-            (bar || p.like.as_ref() == Some(&one.name)) && p.rtt_ms == one.rtt_ms
+            let policy = p.budget == one.budget && p.threshold == one.threshold;
+            (policy || p.like.as_ref() == Some(&one.name)) && p.rtt_ms == one.rtt_ms
         };
         for other in joint.iter().filter(same).filter(|p| p.name != one.name) {
             let theirs = right(&other.name);

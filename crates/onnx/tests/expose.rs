@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use onnx::{
+use tandem_onnx::{
     File, Hidden, OnnxError, expose, external,
     graph::{Attribute, Graph},
     hidden,

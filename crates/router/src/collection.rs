@@ -23,14 +23,14 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::{Found, Label, Sample, SampleError, atomic, read_shard, write_shard};
+use crate::{Label, LabelSource, Sample, SampleError, atomic, read_shard, write_shard};
 
 /// How many examples a shard holds: a kill loses at most this much work a worker.
 pub const SHARD: usize = 16;
 
 /// What is collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct CollectionInfo {
     /// The format of the folder.
     pub format: u32,
     /// The fingerprint of the edge and its adapters.
@@ -51,7 +51,7 @@ pub struct About {
     pub seed: u64,
 }
 
-impl About {
+impl CollectionInfo {
     /// The format this program writes.
     pub const FORMAT: u32 = 1;
 }
@@ -131,12 +131,12 @@ pub enum CollectionError {
 #[derive(Clone, Debug)]
 pub struct Collection {
     folder: PathBuf,
-    about: About,
+    about: CollectionInfo,
 }
 
 impl Collection {
     /// Begins a collection, or goes on with one.
-    pub fn begin(folder: &Path, about: About) -> Result<Self, CollectionError> {
+    pub fn begin(folder: &Path, about: CollectionInfo) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let here = Self { folder: folder.to_owned(), about };
         if !path.exists() {
@@ -153,7 +153,7 @@ impl Collection {
     }
 
     /// Says what differs where something else is to be collected.
-    pub(crate) fn check(&self, other: &About) -> Result<(), CollectionError> {
+    pub(crate) fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
         let (a, b) = (&self.about, other);
         let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Other {
             path: self.folder.clone(),
@@ -187,10 +187,11 @@ impl Collection {
     pub fn read(folder: &Path) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
-        let about: About =
+        let about: CollectionInfo =
             serde_json::from_slice(&json).map_err(|e| malformed(&path, e.to_string()))?;
-        if about.format > About::FORMAT {
-            let reason = format!("format {}, this program reads {}", about.format, About::FORMAT);
+        if about.format > CollectionInfo::FORMAT {
+            let reason =
+                format!("format {}, this program reads {}", about.format, CollectionInfo::FORMAT);
             return Err(malformed(&path, reason));
         }
         Ok(Self { folder: folder.to_owned(), about })
@@ -204,7 +205,7 @@ impl Collection {
     }
 
     /// What is collected.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &CollectionInfo {
         &self.about
     }
 
@@ -219,19 +220,20 @@ impl Collection {
     }
 
     /// Whether a shard of this kind is there.
-    pub fn has(&self, kind: Kind, shard: usize) -> bool {
-        self.path(kind, shard).exists() && (kind == Kind::Joint || self.open_path(shard).exists())
+    pub fn has(&self, kind: SampleSet, shard: usize) -> bool {
+        self.path(kind, shard).exists()
+            && (kind == SampleSet::Joint || self.open_path(shard).exists())
     }
 
     /// Writes a shard; what only a roll-out can label goes beside it.
     pub fn write(
         &self,
-        kind: Kind,
+        kind: SampleSet,
         shard: usize,
         samples: &[Sample],
         open: &[Open],
     ) -> Result<(), CollectionError> {
-        if kind == Kind::Forced {
+        if kind == SampleSet::Forced {
             let path = self.open_path(shard);
             let mut lines = vec![];
             for place in open {
@@ -250,7 +252,7 @@ impl Collection {
     /// the seed. With `asks`, those that the cloud got right come first.
     pub fn drawn(&self, most: usize, asks: bool) -> Result<Vec<Open>, CollectionError> {
         let mut open: Vec<Open> = vec![];
-        for shard in (0..self.shards()).filter(|&s| self.has(Kind::Forced, s)) {
+        for shard in (0..self.shards()).filter(|&s| self.has(SampleSet::Forced, s)) {
             open.extend(read_lines::<Open>(&self.open_path(shard))?);
         }
         open.retain(|o| asks || !o.ask);
@@ -289,11 +291,12 @@ impl Collection {
             }
         }
         let mut samples = self.read_samples()?;
-        let disagree = |s: &&mut Sample| matches!(s.found, Found::Neither | Found::Cloud);
+        let disagree =
+            |s: &&mut Sample| matches!(s.label_source, LabelSource::Neither | LabelSource::Cloud);
         for sample in samples.iter_mut().filter(disagree) {
             if let Some(right) = rolled.get(&(sample.example, sample.position)) {
                 sample.label = if *right { Label::Trust } else { Label::Ask };
-                sample.found = Found::RollOut;
+                sample.label_source = LabelSource::RollOut;
             }
         }
         Ok(samples)
@@ -310,7 +313,7 @@ impl Collection {
 
     /// The shards that are there, in order.
     fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let kinds = |shard| [(Kind::Forced, shard), (Kind::Joint, shard)];
+        let kinds = |shard| [(SampleSet::Forced, shard), (SampleSet::Joint, shard)];
         let collected = (0..self.shards()).flat_map(kinds).filter(|&(kind, n)| self.has(kind, n));
         collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
     }
@@ -331,10 +334,10 @@ impl Collection {
         Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
     }
 
-    fn path(&self, kind: Kind, shard: usize) -> PathBuf {
+    fn path(&self, kind: SampleSet, shard: usize) -> PathBuf {
         let name = match kind {
-            Kind::Forced => "shard",
-            Kind::Joint => "joint",
+            SampleSet::Forced => "shard",
+            SampleSet::Joint => "joint",
         };
         self.folder.join(format!("{name}-{shard:05}.safetensors"))
     }
@@ -353,7 +356,7 @@ impl Collection {
 
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SampleSet {
     /// Worked answers, read with teacher forcing.
     Forced,
     /// Joint decodes.

@@ -10,7 +10,7 @@
 use decode::{Exchange, Step, Token, Vocabulary, boundary, sampling};
 use half::f16;
 
-use crate::{Found, Label, Sample, features};
+use crate::{Label, LabelSource, Sample, features};
 
 /// What the cloud thought of one of its own tokens of the answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,15 +136,15 @@ impl Unit {
         let cloud = &judgements[self.cloud.clone()];
         let cloud_right = cloud.iter().all(|j| j.chosen);
         let (label, found) = match (edge_right, cloud_right) {
-            (true, _) => (Label::Trust, Found::Edge),
-            (false, true) => (Label::Ask, Found::Cloud),
-            (false, false) => (Label::Unknown, Found::Neither),
+            (true, _) => (Label::Trust, LabelSource::Edge),
+            (false, true) => (Label::Ask, LabelSource::Cloud),
+            (false, false) => (Label::Unknown, LabelSource::Neither),
         };
         let sample = Sample {
             hidden: first.hidden.iter().map(|&x| f16::from_f32(x)).collect(),
             features: features(&first.logits),
             label,
-            found,
+            label_source: found,
             edge_logprob,
             cloud_logprob: cloud.iter().map(|j| j.logprob).sum(),
             agrees: Some(match (edge_right, cloud_right) {
@@ -221,14 +221,17 @@ mod tests {
         label(reading, &vocabulary, by, &judged.collect::<Vec<_>>())
     }
 
-    fn found(labelled: &[Labelled]) -> Vec<(u32, Label, Found)> {
-        labelled.iter().map(|l| (l.sample.position, l.sample.label, l.sample.found)).collect()
+    fn found(labelled: &[Labelled]) -> Vec<(u32, Label, LabelSource)> {
+        labelled
+            .iter()
+            .map(|l| (l.sample.position, l.sample.label, l.sample.label_source))
+            .collect()
     }
 
     #[test]
     fn an_edge_that_is_right_is_trusted_whatever_the_cloud_thinks() {
         let labelled = labels(&["The", " cat"], &["The", " cat"], &["The", " dog"], Exchange::Ids);
-        let trust = |at| (at, Label::Trust, Found::Edge);
+        let trust = |at| (at, Label::Trust, LabelSource::Edge);
         assert_eq!(found(&labelled), [trust(0), trust(1)]);
         assert_eq!(labelled[0].sample.agrees, Some(true));
         assert_eq!(labelled[1].sample.agrees, Some(false));
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn where_only_the_cloud_is_right_it_is_asked() {
         let labelled = labels(&["The", " cat"], &["The", " dog"], &["The", " cat"], Exchange::Ids);
-        assert_eq!(found(&labelled)[1], (1, Label::Ask, Found::Cloud));
+        assert_eq!(found(&labelled)[1], (1, Label::Ask, LabelSource::Cloud));
         assert_eq!(labelled[1].sample.agrees, Some(false));
         assert!(labelled[1].sample.cloud_logprob > labelled[1].sample.edge_logprob);
     }
@@ -246,7 +249,7 @@ mod tests {
     #[test]
     fn where_neither_is_right_nothing_is_known_yet() {
         let labelled = labels(&["A", " cat"], &["A", " dog"], &["A", " dog"], Exchange::Ids);
-        assert_eq!(found(&labelled)[1], (1, Label::Unknown, Found::Neither));
+        assert_eq!(found(&labelled)[1], (1, Label::Unknown, LabelSource::Neither));
         assert_eq!(labelled[1].sample.agrees, Some(true));
         let labelled = labels(&["A", " cat"], &["A", " dog"], &["A", " cow"], Exchange::Ids);
         assert_eq!(labelled[1].sample.agrees, Some(false));
@@ -261,9 +264,9 @@ mod tests {
         assert_eq!(
             found(&labelled),
             [
-                (0, Label::Trust, Found::Edge),
-                (1, Label::Ask, Found::Cloud),
-                (3, Label::Trust, Found::Edge)
+                (0, Label::Trust, LabelSource::Edge),
+                (1, Label::Ask, LabelSource::Cloud),
+                (3, Label::Trust, LabelSource::Edge)
             ]
         );
     }
@@ -272,7 +275,7 @@ mod tests {
     fn a_word_the_edge_would_not_end_is_no_place_to_ask() {
         // The edge would go on with the word where the reference begins another.
         let labelled = labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
-        assert_eq!(found(&labelled), [(0, Label::Trust, Found::Edge)]);
+        assert_eq!(found(&labelled), [(0, Label::Trust, LabelSource::Edge)]);
     }
 
     #[test]

@@ -37,15 +37,15 @@ pub use constant::Constant;
 pub use decode::features::{self, FEATURES, TOP, features};
 pub use entropy::Entropy;
 pub use file::{FileError, Flaw, Layer, RouterFile};
-pub use kind::{Kind, UnknownRouter};
+pub use kind::{RouterKind, UnknownRouter};
 pub use margin::Margin;
 pub use metadata::{Calibration, Inputs, Metadata, Objective, Point, Report};
 pub use mlp::Mlp;
 pub use random::Random;
-pub use sample::{Found, Label, Sample, SampleError, read_shard, write_shard};
+pub use sample::{Label, LabelSource, Sample, SampleError, read_shard, write_shard};
 pub use tensors::Malformed;
 pub use top1::Top1;
-pub use train::{About, Options, TrainError, Trained, train};
+pub use train::{Options, SampleOrigin, TrainError, Trained, train};
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,7 @@ pub struct Sample {
     /// Whether keeping its token was right.
     pub label: Label,
     /// How that is known.
-    pub found: Found,
+    pub label_source: LabelSource,
     /// The edge's log-probability of the reference's token; NaN when unknown.
     pub edge_logprob: f32,
     /// The cloud's log-probability of the reference's next word or token; NaN when unknown.
@@ -50,7 +50,7 @@ pub enum Label {
 
 /// How a label was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum LabelSource {
     /// The edge's greedy token is the reference's.
     Edge,
     /// Only the cloud's is.
@@ -129,8 +129,14 @@ const KEY: &str = "tandem.samples";
 const FORMAT: &str = "1";
 
 const LABELS: [Label; 3] = [Label::Trust, Label::Ask, Label::Unknown];
-const FOUNDS: [Found; 6] =
-    [Found::Edge, Found::Cloud, Found::Neither, Found::RollOut, Found::Joint, Found::Traffic];
+const LABEL_SOURCES: [LabelSource; 6] = [
+    LabelSource::Edge,
+    LabelSource::Cloud,
+    LabelSource::Neither,
+    LabelSource::RollOut,
+    LabelSource::Joint,
+    LabelSource::Traffic,
+];
 const AGREES: [Option<bool>; 3] = [Some(false), Some(true), None];
 
 /// The place in one of the lists above, which is what the file holds.
@@ -153,7 +159,7 @@ pub fn write_shard(path: &Path, hidden_len: usize, samples: &[Sample]) -> Result
     file.add("hidden", &[n, hidden_len], &hidden);
     file.add("features", &[n, FEATURES], &features);
     file.add("label", &[n], &column(samples, |s| code(&LABELS, &s.label)));
-    file.add("found", &[n], &column(samples, |s| code(&FOUNDS, &s.found)));
+    file.add("found", &[n], &column(samples, |s| code(&LABEL_SOURCES, &s.label_source)));
     file.add("agrees", &[n], &column(samples, |s| code(&AGREES, &s.agrees)));
     file.add("edge_logprob", &[n], &column(samples, |s| s.edge_logprob));
     file.add("cloud_logprob", &[n], &column(samples, |s| s.cloud_logprob));
@@ -207,7 +213,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
             hidden: hidden[i * hidden_len..(i + 1) * hidden_len].to_vec(),
             features: features[i],
             label: decode(&LABELS, label[i]).ok_or_else(|| unknown("label", label[i]))?,
-            found: decode(&FOUNDS, found[i]).ok_or_else(|| unknown("found", found[i]))?,
+            label_source: decode(&LABEL_SOURCES, found[i])
+                .ok_or_else(|| unknown("found", found[i]))?,
             agrees: decode(&AGREES, agrees[i]).ok_or_else(|| unknown("agrees", agrees[i]))?,
             edge_logprob: edge_logprob[i],
             cloud_logprob: cloud_logprob[i],
@@ -231,7 +238,7 @@ mod tests {
             hidden: (0..5).map(|d| f16::from_f32((i * 5 + d) as f32 / 7.0)).collect(),
             features: [i as f32 / 10.0; FEATURES],
             label: LABELS[i as usize % 3],
-            found: FOUNDS[i as usize % 6],
+            label_source: LABEL_SOURCES[i as usize % 6],
             edge_logprob: -(i as f32),
             cloud_logprob: -2.0,
             agrees: AGREES[(i as usize / 2) % 3],

@@ -8,7 +8,7 @@ use models::{Environment, Home};
 use rustyline::{DefaultEditor, error::ReadlineError};
 
 use crate::{
-    answer::{End, Teller},
+    answer::{AnswerPrinter, End},
     args::{ChatArgs, GenerateArgs, Mode},
     config::Generate,
     judge::Share,
@@ -69,7 +69,7 @@ struct Chat {
     pair: Pair,
     generate: Generate,
     messages: Vec<Message>,
-    teller: Teller,
+    teller: AnswerPrinter,
 }
 
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
@@ -81,7 +81,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let mut pair = pair.sharing(wanted.share_states);
     pair.prepare(generate.mode).await?;
     let messages = vec![Message::system(&generate.system)];
-    let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };
+    let mut chat = Chat { pair, generate, messages, teller: AnswerPrinter::new(&args.output)? };
     let mut editor = DefaultEditor::new()?;
     let history = Home::find(Environment::read())?.file("history");
     if history.exists() {
@@ -120,8 +120,10 @@ impl Chat {
                 Ok(()) => self.generate.mode = mode,
                 Err(error) => say(&format!("error: {error:#}")),
             },
-            Line::Threshold(threshold) => self.generate.bar = threshold.into(),
-            Line::Budget(share) => self.generate.bar = self.generate.judge.bar(None, Some(share)),
+            Line::Threshold(threshold) => self.generate.policy = threshold.into(),
+            Line::Budget(share) => {
+                self.generate.policy = self.generate.judge.policy(None, Some(share))
+            }
             Line::Reset => self.messages.truncate(1),
             Line::Help => say(HELP),
             Line::Quit => return Ok(false),

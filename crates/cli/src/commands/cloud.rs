@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use engine::{Compute, LoadOptions};
 use models::catalog;
-use serve::cloud::{Collector, Config, LazyModel, app, run};
+use server::cloud::{Collector, Config, LazyModel, app, run};
 use tokio::net::TcpListener;
 
 use crate::{

@@ -11,7 +11,7 @@ use decode::{
     Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, Sampling, Threshold, Vocabulary,
     Want,
 };
-use router::{Kind, Metadata};
+use router::{Metadata, RouterKind};
 use serde::Serialize;
 
 use crate::{
@@ -302,8 +302,8 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
 async fn decode_jointly(findings: &mut Findings, pair: &mut Pair, messages: &[Message]) {
     let generate = Generate {
         mode: Mode::Joint,
-        bar: Threshold::ALWAYS.into(),
-        judge: Judge::Untrained(Kind::Always),
+        policy: Threshold::ALWAYS.into(),
+        judge: Judge::Untrained(RouterKind::Always),
         sampling: Sampling::default(),
         limits: Limits { max_tokens: 8, stops: vec![] },
         system: String::new(),

@@ -9,7 +9,7 @@ use anyhow::Context;
 use decode::Message;
 
 use crate::{
-    answer::{End, Teller},
+    answer::{AnswerPrinter, End},
     args::RunArgs,
     config::{Generate, UsageError},
     pair::Pair,
@@ -22,7 +22,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let prompt = read_prompt(&args.prompt)?;
     let wanted = args.generate.with_preset()?;
     let generate = Generate::new(&wanted)?;
-    let mut teller = Teller::new(&args.output)?;
+    let mut teller = AnswerPrinter::new(&args.output)?;
     let messages = [Message::system(&generate.system), Message::user(prompt)];
     let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
     let mut pair = pair.sharing(wanted.share_states);

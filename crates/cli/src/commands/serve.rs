@@ -4,17 +4,20 @@ use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use axum::http::HeaderValue;
-use router::{Kind, Mlp};
-use serve::{
-    edge::{About, Config, Cors, Defaults, Judges, Keys, Mode, Models, Place, Server, app},
-    listen::{Patience, listen},
+use router::{Mlp, RouterKind};
+use server::{
+    edge::{
+        CloudLocation, Config, Cors, Defaults, Keys, Mode, Models, RouterRegistry, Server,
+        ServerInfo, app,
+    },
+    listen::{ServerLimits, listen},
 };
 use tokio::net::TcpListener;
 
 use crate::{
     args::{self, GenerateArgs, ListenArgs, ServeArgs},
     config::{self, Generate, UsageError},
-    crew::Crew,
+    crew::Workers,
     interrupt::interrupted,
     judge::{Judge, default_threshold},
     pair::{edge_model, rendered},
@@ -32,10 +35,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let wanted = args.generate.clone().with_preset()?;
     let cloud = (!wanted.cloud.place.offline).then_some(&wanted.cloud);
-    let crew = Crew::new(&wanted.edge, cloud, &wanted.machine, args.parallel).await?;
+    let crew = Workers::new(&wanted.edge, cloud, &wanted.machine, args.parallel).await?;
     let server = build(&args, &wanted, &crew, address.ip().is_loopback()).await?;
     say(&format!("listening on http://{address}"));
-    let patience = Patience { shutdown: args.shutdown_limit, ..Patience::default() };
+    let patience = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
     listen(listener, app(&server), patience, interrupted()).await?;
     server.close().await;
     Ok(ExitCode::SUCCESS)
@@ -45,7 +48,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 pub async fn build(
     args: &ServeArgs,
     wanted: &GenerateArgs,
-    crew: &Crew,
+    crew: &Workers,
     loopback: bool,
 ) -> anyhow::Result<Arc<Server<Models>>> {
     let keys = keys(&args.listening)?;
@@ -74,31 +77,31 @@ pub async fn build(
         time: args.time_limit,
         body_time: SLOWEST_BODY,
     };
-    let judges = Judges::new(judge(generate.judge), generate.bar, default_threshold());
+    let judges = RouterRegistry::new(judge(generate.judge), generate.policy, default_threshold());
     Server::new(models, judges, config).await.map_err(|e| anyhow!("{e}"))
 }
 
-fn judge(judge: Judge) -> serve::edge::Judge {
+fn judge(judge: Judge) -> server::edge::NamedRouter {
     let table = judge.table();
     match judge {
         Judge::Untrained(kind) => kind.into(),
-        Judge::Fallback { .. } => Kind::Top1.into(),
+        Judge::Fallback { .. } => RouterKind::Top1.into(),
         Judge::Trained { name, file, .. } => {
-            serve::edge::Judge::trained(name, table, move |_| Box::new(Mlp::new(&file)))
+            server::edge::NamedRouter::trained(name, table, move |_| Box::new(Mlp::new(&file)))
         }
     }
 }
 
 /// No address: callers are told of it.
-fn about(wanted: &GenerateArgs, crew: &Crew) -> About {
+fn about(wanted: &GenerateArgs, crew: &Workers) -> ServerInfo {
     let place = &wanted.cloud.place;
     let (cloud, place) = match (&place.cloud, place.offline) {
-        (_, true) => (None, Place::None),
-        (Some(_), _) => (wanted.cloud.cloud_model.clone(), Place::Remote),
-        (None, _) => (Some(crew.cloud_name().to_owned()), Place::Embedded),
+        (_, true) => (None, CloudLocation::None),
+        (Some(_), _) => (wanted.cloud.cloud_model.clone(), CloudLocation::Remote),
+        (None, _) => (Some(crew.cloud_name().to_owned()), CloudLocation::Embedded),
     };
     let preset = wanted.preset.clone();
-    About { edge: crew.edge_options().name(), cloud, place, preset }
+    ServerInfo { edge: crew.edge_options().name(), cloud, place, preset }
 }
 
 fn defaults(wanted: &GenerateArgs, generate: &Generate) -> Defaults {

@@ -4,13 +4,13 @@
 
 use std::{fs, path::Path};
 
-use eval::{About, Figures, Mode, Outcome, Piece, Point, Question, Results};
+use eval::{Figures, Mode, Outcome, Piece, Point, Question, Results, ResultsInfo};
 
 use crate::common::run;
 
 fn results(path: &Path, task: &str) {
-    let about = About {
-        version: About::VERSION,
+    let about = ResultsInfo {
+        version: ResultsInfo::VERSION,
         task: task.into(),
         data: "here".into(),
         edge: "small".into(),

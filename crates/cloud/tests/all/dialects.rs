@@ -1,12 +1,12 @@
 //! The loop over every dialect gives what the same model gives without a network between.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use cloud::{Engine, Remote, Settings};
 use decode::{
     Ask, Cloud, Exchange, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Router,
     Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Want,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
+use tandem_cloud::{Engine, Remote, Settings};
 
 use crate::common::{Dialect, Fake, PIECES, model, prompt};
 
@@ -34,7 +34,7 @@ async fn joint<C: Cloud>(edge: FakeModel, cloud: C, tau: f32) -> Outcome {
     let prompt = prompt(&edge.vocabulary, &[Message::user("Hello")]);
     let threshold = Threshold::new(tau).unwrap();
     let routing =
-        Routing { router: Top1, bar: threshold.into(), cloud, on_error: OnCloudError::Keep };
+        Routing { router: Top1, policy: threshold.into(), cloud, on_error: OnCloudError::Keep };
     let limits = Limits { max_tokens: 40, stops: vec![] };
     let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(FakeEdge::new(edge, 1000), Some(routing), plan).unwrap();

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloud::Remote;
 use decode::{Answer, Ask, Cloud, CloudError, Exchange, Sampling, Token, Want, fake::FakeModel};
+use tandem_cloud::Remote;
 
 use crate::common::{Dialect, Fake, Mood};
 
@@ -67,7 +67,7 @@ async fn every_fault_has_its_name_in_every_dialect() {
             // An endless body is cut off by its size, not by the clock.
             if *mood == Mood::Endless {
                 let settings =
-                    cloud::Settings { deadline: Duration::from_secs(20), ..fake.settings() };
+                    tandem_cloud::Settings { deadline: Duration::from_secs(20), ..fake.settings() };
                 fake.feel(Mood::Well);
                 remote = fake.remote(settings);
                 remote.open().await.unwrap();
@@ -195,7 +195,7 @@ async fn patience_waits_until_the_cloud_is_well() {
     for dialect in Dialect::ALL {
         let fake = Fake::start(dialect, 3).await;
         let on_error = decode::OnCloudError::Wait;
-        let mut remote = fake.remote(cloud::Settings { on_error, ..fake.settings() });
+        let mut remote = fake.remote(tandem_cloud::Settings { on_error, ..fake.settings() });
         remote.open().await.unwrap();
         fake.feel(says(500, JSON, "{}"));
         let healer = fake.clone();
@@ -217,12 +217,12 @@ async fn patience_waits_until_the_cloud_is_well() {
 async fn a_pretended_network_takes_its_time_and_counts_against_the_deadline() {
     let fake = Fake::start(Dialect::LlamaServer, 3).await;
     let delay = Some("150ms".parse().unwrap());
-    let mut remote = fake.remote(cloud::Settings { delay, ..fake.settings() });
+    let mut remote = fake.remote(tandem_cloud::Settings { delay, ..fake.settings() });
     remote.open().await.unwrap();
     let answer = ask(&mut remote, &fake, 1).await.unwrap();
     assert!(answer.times.network >= Duration::from_millis(150));
     let delay = Some("500ms".parse().unwrap());
-    let mut remote = fake.remote(cloud::Settings { delay, ..fake.settings() });
+    let mut remote = fake.remote(tandem_cloud::Settings { delay, ..fake.settings() });
     remote.open().await.unwrap();
     let late = ask(&mut remote, &fake, 1).await.unwrap_err();
     assert!(matches!(late, CloudError::TooLate { .. }), "{late}");

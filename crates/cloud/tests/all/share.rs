@@ -1,8 +1,8 @@
 //! An edge that would share its states, and engines that take none.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use cloud::protocol::EdgeModel;
 use decode::{Ask, Cloud, Exchange, Reading, Sampling, Step, Token, Want};
+use tandem_cloud::protocol::EdgeModel;
 
 use crate::common::{Dialect, Fake};
 
@@ -28,7 +28,7 @@ async fn no_engine_but_ours_is_sent_a_state() {
                 Exchange::Ids => Want::Tokens(1),
                 Exchange::Text => Want::Word,
             };
-            remote.saw(&step);
+            remote.record_step(&step);
             let sampling = Sampling::default();
             let ask = Ask { tokens: &[], text: "", want, sampling: &sampling };
             let answer = remote.next(ask).await.unwrap();

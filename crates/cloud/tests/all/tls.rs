@@ -3,9 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cloud::{Address, Endpoint, Engine, Opening, Remote, Settings, protocol::Prompt};
 use decode::Cloud;
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tandem_cloud::{Address, Endpoint, Engine, Opening, Remote, Settings, protocol::Prompt};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,

@@ -25,7 +25,7 @@ pub fn run(
     let folder = tempfile::tempdir().unwrap();
     let exposed = folder.path().join("model.onnx");
     expose(model, &exposed, Some(hidden)).unwrap();
-    let environment = engine::onnx::runtime::environment(library).unwrap();
+    let environment = tandem_engine::onnx::runtime::environment(library).unwrap();
     let builder = Session::builder(&environment).unwrap().with_intra_threads(2).unwrap();
     let mut session = { builder }.commit_from_file(&exposed).unwrap();
     let names: Vec<String> = session.inputs().iter().map(|i| i.name().to_owned()).collect();

@@ -9,12 +9,12 @@ use std::{
 };
 
 use decode::{Edge, Message, Token, Vocabulary};
-use engine::{
+use models::{Catalog, Environment, Home};
+use serde_json::Value as Json;
+use tandem_engine::{
     Adapter, Compute, EngineError, LoadOptions, Model,
     onnx::{Options, Provider},
 };
-use models::{Catalog, Environment, Home};
-use serde_json::Value as Json;
 
 use crate::bare;
 

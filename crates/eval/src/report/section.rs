@@ -18,7 +18,7 @@ use super::{
     readings::{Readings, is_random},
 };
 use crate::{
-    results::{About, Mode, Record},
+    results::{Mode, Record, ResultsInfo},
     table::{Kind, Table},
 };
 
@@ -66,7 +66,7 @@ pub struct Section {
 /// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    about: About,
+    about: ResultsInfo,
     measure: Measure,
     #[serde(flatten)]
     table: Table,

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use super::{Report, numbers::percent};
 use crate::{
     figures::{Figures, Split},
-    results::{About, Mode, Outcome, Piece, Point, Question, Record},
+    results::{Mode, Outcome, Piece, Point, Question, Record, ResultsInfo},
     table::{Kind, Table},
 };
 
 const QUESTIONS: usize = 60;
 const BUDGETS: [f32; 3] = [0.05, 0.1, 0.3];
 
-fn about(task: &str) -> About {
-    About {
-        version: About::VERSION,
+fn about(task: &str) -> ResultsInfo {
+    ResultsInfo {
+        version: ResultsInfo::VERSION,
         task: task.into(),
         data: "dev.jsonl 1a2b".into(),
         edge: "tiny 3c4d".into(),
@@ -301,7 +301,7 @@ fn several_records_have_a_section_each() {
     assert_eq!(both.matches("<section id=").count(), 2);
     assert!(both.contains("<a href=\"#task-2\">arc</a>"));
     let other = Record {
-        about: About { cloud: "other 9".into(), ..about("commonsenseqa") },
+        about: ResultsInfo { cloud: "other 9".into(), ..about("commonsenseqa") },
         ..one.clone()
     };
     assert!(page(&[one, other]).contains("<h2>commonsenseqa: tiny 3c4d, other 9</h2>"));

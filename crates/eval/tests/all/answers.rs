@@ -1,7 +1,7 @@
 //! What answers say, on the kinds of text that small models really write.
 #![allow(missing_docs)]
 
-use eval::conclusion::{choice, number};
+use tandem_eval::conclusion::{choice, number};
 
 /// Reads every text and names all that were read wrongly; an empty string stands for no answer.
 #[track_caller]

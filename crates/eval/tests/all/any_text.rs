@@ -1,8 +1,8 @@
 //! Whatever a model writes, it is read without a fault, and what is read was offered.
 #![allow(missing_docs)]
 
-use eval::conclusion::{choice, normal_number, number};
 use proptest::prelude::*;
+use tandem_eval::conclusion::{choice, normal_number, number};
 
 /// Text made of what the readers look for, and of anything.
 fn text() -> impl Strategy<Value = String> {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{About, Collection, CollectionError, io_error};
+use super::{Collection, CollectionError, CollectionInfo, io_error};
 use crate::{Sample, write_shard};
 
 /// What stands for a digest of the examples.
@@ -22,9 +22,9 @@ pub struct Traffic {
 impl Traffic {
     /// Begins a folder, or goes on behind the samples that are there. Whatever `about` says of
     /// examples, their count and a seed is of no account.
-    pub fn begin(folder: &Path, about: About) -> Result<Self, CollectionError> {
-        let (format, examples) = (About::FORMAT, EXAMPLES.into());
-        let about = About { format, examples, count: 0, seed: 0, ..about };
+    pub fn begin(folder: &Path, about: CollectionInfo) -> Result<Self, CollectionError> {
+        let (format, examples) = (CollectionInfo::FORMAT, EXAMPLES.into());
+        let about = CollectionInfo { format, examples, count: 0, seed: 0, ..about };
         Collection::begin(folder, about)?;
         let collection = Collection::read(folder)?;
         Ok(Self { collection, shards: files(folder).count() })
@@ -36,18 +36,23 @@ impl Traffic {
             return Ok(None);
         }
         let about = Collection::read(folder)?.about;
-        Self::begin(folder, About { cloud: cloud.into(), ..about }).map(Some)
+        Self::begin(folder, CollectionInfo { cloud: cloud.into(), ..about }).map(Some)
     }
 
     /// What is collected.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &CollectionInfo {
         &self.collection.about
     }
 
     /// Whether samples of these models belong here.
-    pub fn check(&self, other: &About) -> Result<(), CollectionError> {
-        let About { ref examples, count, seed, .. } = self.collection.about;
-        self.collection.check(&About { examples: examples.clone(), count, seed, ..other.clone() })
+    pub fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
+        let CollectionInfo { ref examples, count, seed, .. } = self.collection.about;
+        self.collection.check(&CollectionInfo {
+            examples: examples.clone(),
+            count,
+            seed,
+            ..other.clone()
+        })
     }
 
     /// Adds a shard.
@@ -93,10 +98,10 @@ mod tests {
     use half::f16;
 
     use super::*;
-    use crate::{FEATURES, Found, Label};
+    use crate::{FEATURES, Label, LabelSource};
 
-    fn about() -> About {
-        About {
+    fn about() -> CollectionInfo {
+        CollectionInfo {
             format: 0,
             model: "m".into(),
             model_name: "small".into(),
@@ -114,7 +119,7 @@ mod tests {
             hidden: vec![f16::ONE; 2],
             features: [0.5; FEATURES],
             label: Label::Unknown,
-            found: Found::Traffic,
+            label_source: LabelSource::Traffic,
             edge_logprob: f32::NAN,
             cloud_logprob: f32::NAN,
             agrees: Some(position.is_multiple_of(2)),
@@ -157,11 +162,11 @@ mod tests {
             let error = error.to_string();
             assert!(names.iter().all(|name| error.contains(name)), "{error}");
         };
-        let other = About { model: "n".into(), model_name: "tiny".into(), ..about() };
+        let other = CollectionInfo { model: "n".into(), model_name: "tiny".into(), ..about() };
         named(traffic.check(&other).unwrap_err(), ["small", "tiny"]);
-        named(traffic.check(&About { hidden: 3, ..about() }).unwrap_err(), ["2", "3"]);
+        named(traffic.check(&CollectionInfo { hidden: 3, ..about() }).unwrap_err(), ["2", "3"]);
         named(Traffic::resume(folder, "huge").unwrap_err(), ["large", "huge"]);
-        let worked = About { examples: "d".into(), seed: 0, ..about() };
+        let worked = CollectionInfo { examples: "d".into(), seed: 0, ..about() };
         named(Collection::begin(folder, worked).unwrap_err(), [EXAMPLES, "d"]);
     }
 

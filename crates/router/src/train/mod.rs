@@ -35,7 +35,7 @@ use crate::{
     metadata::{FORMAT, Metadata, Objective, Point},
     metrics::{Bin, RocPoint},
     mlp::Mlp,
-    sample::{Found, Sample},
+    sample::{LabelSource, Sample},
 };
 
 pub use error::TrainError;
@@ -44,7 +44,7 @@ pub use split::{Part, split};
 
 /// What the samples are from.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct SampleOrigin {
     /// The length of the model's hidden state.
     pub hidden: usize,
     /// The fingerprint of the model and its adapters.
@@ -98,7 +98,7 @@ pub struct Curves {
 /// Trains a router. Calls `progress` after each epoch.
 pub fn train(
     samples: &[Sample],
-    about: About,
+    about: SampleOrigin,
     options: &Options,
     progress: &mut dyn FnMut(Epoch),
 ) -> Result<Trained, TrainError> {
@@ -106,7 +106,8 @@ pub fn train(
     let objective = options.objective;
     if !samples.iter().any(|sample| objective.target(sample).is_some()) {
         let all = samples.len();
-        let traffic = all > 0 && samples.iter().all(|sample| sample.found == Found::Traffic);
+        let traffic =
+            all > 0 && samples.iter().all(|sample| sample.label_source == LabelSource::Traffic);
         if traffic && objective != Objective::Agree {
             return Err(TrainError::OnlyTraffic { all, objective });
         }

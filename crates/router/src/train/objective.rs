@@ -2,7 +2,7 @@
 
 use crate::{
     metadata::Objective,
-    sample::{Found, Label, Sample},
+    sample::{Label, LabelSource, Sample},
 };
 
 /// Log-probabilities below this are all the same: never.
@@ -44,9 +44,9 @@ impl Objective {
         };
         match self {
             Self::Citer | Self::CoLlm => labelled,
-            Self::CiterS => match sample.found {
-                Found::RollOut | Found::Neither | Found::Joint => None,
-                Found::Edge | Found::Cloud | Found::Traffic => labelled,
+            Self::CiterS => match sample.label_source {
+                LabelSource::RollOut | LabelSource::Neither | LabelSource::Joint => None,
+                LabelSource::Edge | LabelSource::Cloud | LabelSource::Traffic => labelled,
             },
             Self::Agree => sample.agrees,
         }
@@ -116,9 +116,11 @@ mod tests {
 
     #[test]
     fn each_objective_leaves_out_what_it_may_not_see() {
-        let edge = Sample { label: Label::Trust, found: Found::Edge, ..sample(0, 2) };
-        let rolled = Sample { label: Label::Ask, found: Found::RollOut, ..edge.clone() };
-        let unknown = Sample { label: Label::Unknown, found: Found::Neither, ..edge.clone() };
+        let edge = Sample { label: Label::Trust, label_source: LabelSource::Edge, ..sample(0, 2) };
+        let rolled =
+            Sample { label: Label::Ask, label_source: LabelSource::RollOut, ..edge.clone() };
+        let unknown =
+            Sample { label: Label::Unknown, label_source: LabelSource::Neither, ..edge.clone() };
         let truths =
             |objective: Objective| [&edge, &rolled, &unknown].map(|sample| objective.truth(sample));
         assert_eq!(truths(Objective::Citer), [Some(true), Some(false), None]);

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     features::FEATURES,
     metadata::{Inputs, Report},
-    sample::{Found, Label},
+    sample::{Label, LabelSource},
 };
 
 const HIDDEN: usize = 32;
@@ -18,7 +18,7 @@ pub(crate) fn sample(example: u32, hidden: usize) -> Sample {
         hidden: vec![f16::ZERO; hidden],
         features: [0.0; FEATURES],
         label: Label::Unknown,
-        found: Found::Edge,
+        label_source: LabelSource::Edge,
         edge_logprob: f32::NAN,
         cloud_logprob: f32::NAN,
         agrees: None,
@@ -66,9 +66,9 @@ fn problem(count: u32, label: impl Fn(f32, f64) -> bool) -> Vec<Sample> {
     (0..count).map(one).collect()
 }
 
-fn about() -> About {
+fn about() -> SampleOrigin {
     let (model, model_name) = ("print".into(), "small".into());
-    About { hidden: HIDDEN, model, model_name, data: "digest".into(), ids: false }
+    SampleOrigin { hidden: HIDDEN, model, model_name, data: "digest".into(), ids: false }
 }
 
 fn options() -> Options {
@@ -197,8 +197,8 @@ fn what_cannot_be_trained_on_is_named() {
     let use_alone: Vec<Sample> = good
         .iter()
         .map(|s| {
-            let (label, found) = (Label::Unknown, Found::Traffic);
-            Sample { label, found, agrees: Some(true), ..s.clone() }
+            let (label, found) = (Label::Unknown, LabelSource::Traffic);
+            Sample { label, label_source: found, agrees: Some(true), ..s.clone() }
         })
         .collect();
     let options = options();
@@ -232,7 +232,7 @@ fn ninety_thousand_samples_of_576() {
     };
     let samples: Vec<Sample> = (0..90_000).map(wide).collect();
     let started = std::time::Instant::now();
-    let about = About { hidden: 576, ..about() };
+    let about = SampleOrigin { hidden: 576, ..about() };
     let options = Options { epochs: 3, ..Options::default() };
     let trained = train(&samples, about, &options, &mut |epoch| {
         println!("{epoch:?} {:?}", started.elapsed());

@@ -11,7 +11,7 @@ use decode::{
     Session, Threshold, Token,
 };
 use engine::{Compute, LoadOptions, Model, Sequence, bench::Bare};
-use router::Kind;
+use router::RouterKind;
 use serde::Serialize;
 
 use super::median;
@@ -158,8 +158,8 @@ async fn whole_loop(
     tokens: usize,
 ) -> anyhow::Result<f64> {
     let routing = Routing {
-        router: Kind::Top1.build(0),
-        bar: Threshold::NEVER.into(),
+        router: RouterKind::Top1.build(0),
+        policy: Threshold::NEVER.into(),
         cloud: NoCloud,
         on_error: OnCloudError::Fail,
     };

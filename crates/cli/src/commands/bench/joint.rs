@@ -70,7 +70,7 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
         "{} prompts, router {}, threshold {}",
         QUESTIONS.len(),
         generate.judge,
-        generate.bar.threshold()
+        generate.policy.threshold()
     )?;
     for f in &all {
         writeln!(

@@ -7,8 +7,8 @@
 use std::{io::Write, sync::Arc, time::Duration};
 
 use decode::{
-    Answer, Ask, Bar, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened,
-    Plan, Router, Routing, Sampling, Session, Stats, Step, Token, Vocabulary, Want,
+    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened, Plan,
+    Router, Routing, Sampling, Session, Stats, Step, ThresholdPolicy, Token, Vocabulary, Want,
 };
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::joint::QUESTIONS;
 use crate::{
     args::BenchOriginalArgs,
     config::{Generate, UsageError},
-    crew::{Crew, Worker},
+    crew::{Worker, Workers},
 };
 
 /// An edge that reads everything again at every step.
@@ -84,12 +84,12 @@ pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
         return Err(UsageError("asks are measured: not with --offline".into()).into());
     }
     let generate = Generate::new(&wanted)?;
-    let crew = Crew::new(&wanted.edge, Some(&wanted.cloud), &wanted.machine, 1).await?;
+    let crew = Workers::new(&wanted.edge, Some(&wanted.cloud), &wanted.machine, 1).await?;
     let mut worker = crew.worker().await?;
     let bench = Bench {
         router: generate.judge.build(generate.sampling.seed),
         // Both loops judge alike: a budget would follow each its own way.
-        bar: generate.bar.threshold().into(),
+        policy: generate.policy.threshold().into(),
         system: generate.system.clone(),
         tokens: args.tokens,
     };
@@ -106,7 +106,7 @@ pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
 
 struct Bench {
     router: Box<dyn Router>,
-    bar: Bar,
+    policy: ThresholdPolicy,
     system: String,
     tokens: usize,
 }
@@ -137,8 +137,8 @@ impl Bench {
     }
 
     fn routing<C>(&self, cloud: C) -> Routing<&dyn Router, C> {
-        let (bar, on_error) = (self.bar.clone(), OnCloudError::Fail);
-        Routing { router: &*self.router, bar, cloud, on_error }
+        let (policy, on_error) = (self.policy.clone(), OnCloudError::Fail);
+        Routing { router: &*self.router, policy, cloud, on_error }
     }
 
     /// Every answer begins with nothing read.
@@ -204,7 +204,7 @@ fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> a
         writeln!(out, "{json}")?;
         return Ok(());
     }
-    writeln!(out, "router {}, threshold {}", generate.judge, generate.bar.threshold())?;
+    writeln!(out, "router {}, threshold {}", generate.judge, generate.policy.threshold())?;
     for (name, f) in [("tandem", ours), ("original", theirs)] {
         writeln!(
             out,

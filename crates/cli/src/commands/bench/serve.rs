@@ -12,12 +12,12 @@ use std::{
 use anyhow::{Context, ensure};
 use decode::{Message, Threshold};
 use reqwest::Client;
-use router::Kind;
+use router::RouterKind;
 use serde::Serialize;
 use serde_json::{Value, json};
-use serve::{
+use server::{
     edge::app,
-    listen::{Patience, listen},
+    listen::{ServerLimits, listen},
 };
 use tokio::net::TcpListener;
 
@@ -25,7 +25,7 @@ use super::median;
 use crate::{
     args::{BenchServeArgs, ServeArgs},
     commands::serve::build,
-    crew::{Crew, Way, Worker},
+    crew::{Way, Worker, Workers},
 };
 
 /// Texts a run is cut into.
@@ -68,12 +68,12 @@ struct Figures {
 pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     let wanted = args.serve.generate.clone().with_preset()?;
     // One more than the server has, for the texts in process; no cloud is asked in mode small.
-    let crew = Crew::new(&wanted.edge, None, &wanted.machine, args.chats + 1).await?;
+    let crew = Workers::new(&wanted.edge, None, &wanted.machine, args.chats + 1).await?;
     let serve = ServeArgs { parallel: args.chats, ..args.serve };
     let server = build(&serve, &wanted, &crew, true).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
-    tokio::spawn(listen(listener, app(&server), Patience::default(), std::future::pending()));
+    tokio::spawn(listen(listener, app(&server), ServerLimits::default(), std::future::pending()));
     cloud::http::provide_cryptography();
     let reader = Arc::new(Reader { client: Client::builder().no_proxy().build()?, url });
     let mut worker = crew.worker().await?;
@@ -161,7 +161,7 @@ fn prompt(number: usize) -> [Message; 2] {
 async fn in_process(worker: &mut Worker, number: usize, tokens: usize) -> anyhow::Result<Timed> {
     let messages = prompt(number);
     let started = Instant::now();
-    let judge = Kind::Never.build(0);
+    let judge = RouterKind::Never.build(0);
     let way = Way::Joint(judge.as_ref(), Threshold::NEVER.into());
     let transcript = worker.decode(&messages, vec![], way, tokens).await?;
     let (stats, waited) = (transcript.stats(), started.elapsed());

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use decode::{Bar, Limits, Message, OnCloudError, Sampling, Threshold};
+use decode::{Limits, Message, OnCloudError, Sampling, Threshold, ThresholdPolicy};
 use eval::{Example, Task};
 use models::PresetError;
 
@@ -48,8 +48,8 @@ pub async fn demo(mut args: DemoArgs) -> anyhow::Result<ExitCode> {
     writeln!(out, "Words from the large model are {mark}.\n")?;
     drop(out);
     let general = Judge::choose(None, &edge_options(&args, &args.edge)?)?;
-    let bar = general.bar(None, None);
-    answer_all(&args, (&args.edge, &args.cloud), (general, bar), &plain(), &screen).await?;
+    let policy = general.policy(None, None);
+    answer_all(&args, (&args.edge, &args.cloud), (general, policy), &plain(), &screen).await?;
     if own_pair {
         say(&format!("the question of the preset is left out: {PRESET} is for the default pair"));
         return Ok(ExitCode::SUCCESS);
@@ -68,11 +68,11 @@ pub async fn demo(mut args: DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let judge = Judge::choose(router.as_ref(), &edge_options(&args, &edge)?)?;
     let (threshold, budget) = preset::defaults(&applied)?;
-    let bar = judge.bar(threshold, budget);
+    let policy = judge.policy(threshold, budget);
     let mut out = io::stdout().lock();
     writeln!(out, "\nWith the preset {PRESET}: adapters and a router for such questions.\n")?;
     drop(out);
-    answer_all(&args, (&edge, &cloud), (judge, bar), &common_sense(), &screen).await?;
+    answer_all(&args, (&edge, &cloud), (judge, policy), &common_sense(), &screen).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,7 +102,7 @@ fn edge_options(args: &DemoArgs, edge: &EdgeArgs) -> anyhow::Result<engine::Load
 async fn answer_all(
     args: &DemoArgs,
     (edge, cloud): (&EdgeArgs, &CloudModelArgs),
-    (judge, bar): (Judge, Bar),
+    (judge, policy): (Judge, ThresholdPolicy),
     example: &Example,
     screen: &Screen,
 ) -> anyhow::Result<()> {
@@ -111,7 +111,7 @@ async fn answer_all(
     let generate = Generate {
         mode: Mode::Joint,
         judge,
-        bar,
+        policy,
         sampling: Sampling::default(),
         limits: Limits { max_tokens: MAX_TOKENS, stops: vec![] },
         system: SYSTEM.into(),
@@ -130,7 +130,7 @@ async fn answer_all(
     writeln!(out, "\n{}", figures::table(&answers))?;
     if let [small, joint, large] = &answers[..] {
         writeln!(out, "{}", figures::verdict(small, joint, large))?;
-        if let Some(budget) = generate.bar.standing() {
+        if let Some(budget) = generate.policy.current_budget() {
             writeln!(out, "{}", figures::budget(&budget, joint))?;
         }
     }
@@ -140,8 +140,8 @@ async fn answer_all(
 /// Loads both models and has them write, so that what is shown is not the first time for anything.
 async fn warm_up(pair: &mut Pair, generate: &Generate) -> anyhow::Result<()> {
     let limits = Limits { max_tokens: WARM_UP, stops: vec![] };
-    // A bar of its own: the budget is for the text that is shown.
-    let warm = Generate { bar: Threshold::ALWAYS.into(), limits, ..generate.clone() };
+    // A policy of its own: the budget is for the text that is shown.
+    let warm = Generate { policy: Threshold::ALWAYS.into(), limits, ..generate.clone() };
     for mode in [Mode::Joint, Mode::Large] {
         let warm = Generate { mode, ..warm.clone() };
         let messages = [Message::system(&warm.system), Message::user("Say hi.")];

@@ -12,7 +12,7 @@ use eval::{
 
 use crate::{
     args::EvalArgs,
-    crew::{Crew, Way, Worker},
+    crew::{Way, Worker, Workers},
 };
 
 /// A worker, and what it needs to know of the run.
@@ -26,7 +26,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub async fn new(crew: &Crew, args: &EvalArgs, delays: &[Delay]) -> anyhow::Result<Self> {
+    pub async fn new(crew: &Workers, args: &EvalArgs, delays: &[Delay]) -> anyhow::Result<Self> {
         let mut worker = crew.worker().await?;
         // Loads the cloud: what it weighs is known behind that.
         worker.introduce(&[Message::system(&args.system), Message::user("?")], true)?;
@@ -84,7 +84,7 @@ impl Decoder for Bench {
         self.worker.edge.truncate(0);
         self.worker.remote.close().await;
         let trust = self.trust(prompt, routers).await?;
-        self.worker.remote.pretend(None);
+        self.worker.remote.simulate_network(None);
         self.worker.introduce(&self.messages(prompt), true)?;
         self.worker.remote.open().await?;
         let sampling = Sampling::default();
@@ -99,10 +99,10 @@ impl Decoder for Bench {
         let delay = way.rtt_ms.and_then(|ms| {
             self.delays.iter().find(|d| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6)
         });
-        self.worker.remote.pretend(delay.copied());
+        self.worker.remote.simulate_network(delay.copied());
         let ours = match way.mode {
             Mode::Small => Way::Small(way.router),
-            Mode::Joint => Way::Joint(way.router, way.bar),
+            Mode::Joint => Way::Joint(way.router, way.policy),
             Mode::Large => Way::Large,
         };
         let messages = self.messages(prompt);

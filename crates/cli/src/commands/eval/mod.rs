@@ -20,13 +20,13 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{About, Example, Outcome, ReadError, Record, Results, Sweep, Table};
+use eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
 use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
 use self::decoder::Bench;
 use crate::{
-    args::EvalArgs, config::UsageError, crew::Crew, preset, progress::Progress, show::say,
+    args::EvalArgs, config::UsageError, crew::Workers, preset, progress::Progress, show::say,
 };
 
 /// How long the answers took together, and the whole run.
@@ -61,10 +61,10 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     }
     // The delay is a point's own.
     let delays = std::mem::take(&mut args.cloud.place.simulate_rtt);
-    let crew = Crew::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
+    let crew = Workers::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
     let runs = points::points(&args, &delays, crew.edge_options())?;
-    let about = About {
-        version: About::VERSION,
+    let about = ResultsInfo {
+        version: ResultsInfo::VERSION,
         task: args.task.to_string(),
         data,
         edge: format!("{} {}", crew.edge_options().name(), crew.edge_options().fingerprint()?),
@@ -127,7 +127,7 @@ fn digest(examples: &[Example]) -> String {
 }
 
 /// One file for each thing a run can be about.
-fn default_results(about: &About) -> anyhow::Result<PathBuf> {
+fn default_results(about: &ResultsInfo) -> anyhow::Result<PathBuf> {
     let hash = Sha256::digest(serde_json::to_string(about)?);
     let name: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     let home = Home::find(Environment::read())?;
@@ -135,7 +135,7 @@ fn default_results(about: &About) -> anyhow::Result<PathBuf> {
 }
 
 struct Shared {
-    crew: Crew,
+    crew: Workers,
     delays: Vec<cloud::Delay>,
     args: EvalArgs,
 }

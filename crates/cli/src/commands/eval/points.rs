@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use cloud::Delay;
-use decode::{Bar, Budget, Threshold};
+use decode::{Budget, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
 use eval::{Mode, Point, Run};
-use router::Kind;
+use router::RouterKind;
 
 use crate::{
     args::{Baseline, EvalArgs},
@@ -76,9 +76,9 @@ fn judges(args: &EvalArgs, edge: &LoadOptions) -> anyhow::Result<Vec<Judge>> {
         let kind = match baseline {
             // By lot is a baseline of each aim.
             Baseline::Random | Baseline::None => continue,
-            Baseline::Top1 => Kind::Top1,
-            Baseline::Entropy => Kind::Entropy,
-            Baseline::Margin => Kind::Margin,
+            Baseline::Top1 => RouterKind::Top1,
+            Baseline::Entropy => RouterKind::Entropy,
+            Baseline::Margin => RouterKind::Margin,
         };
         if !judges.iter().any(|judge| judge.to_string() == kind.to_string()) {
             judges.push(Judge::Untrained(kind));
@@ -99,7 +99,7 @@ fn small(judge: &Judge) -> Run {
         rtt_ms: None,
     };
     let judge = judge.clone();
-    Run { point, build: Box::new(move |seed| judge.build(seed)), bar: Threshold::NEVER.into() }
+    Run { point, build: Box::new(move |seed| judge.build(seed)), policy: Threshold::NEVER.into() }
 }
 
 fn large(network: Option<Delay>) -> Run {
@@ -114,14 +114,14 @@ fn large(network: Option<Delay>) -> Run {
         rtt_ms: network.map(milliseconds),
     };
     let build = |_| -> Box<dyn decode::Router> { Box::new(router::Constant::Always) };
-    Run { point, build: Box::new(build), bar: Threshold::ALWAYS.into() }
+    Run { point, build: Box::new(build), policy: Threshold::ALWAYS.into() }
 }
 
 fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
-    let (name, bar, budget, threshold) = match aim {
+    let (name, policy, budget, threshold) = match aim {
         Aim::Budget(share) => {
-            let bar = Bar::budget(Budget::new(share.0, judge.table()));
-            (format!("{judge} {share}"), bar, Some(share.0), None)
+            let policy = ThresholdPolicy::budget(Budget::new(share.0, judge.table()));
+            (format!("{judge} {share}"), policy, Some(share.0), None)
         }
         Aim::Threshold(tau) => {
             (format!("{judge} τ {}", tau.value()), tau.into(), None, Some(tau.value()))
@@ -138,12 +138,12 @@ fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
         rtt_ms: network.map(milliseconds),
     };
     let judge = judge.clone();
-    Run { point, build: Box::new(move |seed| judge.build(seed)), bar }
+    Run { point, build: Box::new(move |seed| judge.build(seed)), policy }
 }
 
 /// By lot: at the budget, or at the share that the first router has at this threshold.
 fn random(aim: Aim, like: String, network: Option<Delay>) -> Run {
-    let mut run = joint(&Judge::Untrained(Kind::Random(None)), aim, network);
+    let mut run = joint(&Judge::Untrained(RouterKind::Random(None)), aim, network);
     if let Aim::Threshold(_) = aim {
         run.point.name = format!("random like {like}");
         run.point.threshold = None;

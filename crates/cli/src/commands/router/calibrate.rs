@@ -15,7 +15,7 @@ use router::{Calibration, Point, RouterFile};
 use crate::{
     args::CalibrateArgs,
     config::UsageError,
-    crew::{Crew, Way, Worker},
+    crew::{Way, Worker, Workers},
     judge::{Judge, Share},
     preset,
     progress::Progress,
@@ -131,7 +131,7 @@ pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
     if examples.is_empty() {
         return Err(UsageError("the files hold no prompts".into()).into());
     }
-    let crew = Crew::new(&args.edge, None, &args.machine, 1).await?;
+    let crew = Workers::new(&args.edge, None, &args.machine, 1).await?;
     let judge = Judge::read(&args.router, crew.edge_options())?;
     let file = RouterFile::read(&args.router)?;
     let exchange = if file.metadata().ids { Exchange::Ids } else { Exchange::Text };

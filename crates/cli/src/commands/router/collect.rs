@@ -22,8 +22,8 @@ use decode::{
 };
 use eval::Example;
 use router::{
-    Collection, Found, Label, Sample,
-    collection::{About, Kind, Open, RollOut, Round},
+    Collection, Label, LabelSource, Sample,
+    collection::{CollectionInfo, Open, RollOut, Round, SampleSet},
     label::{Judgement, Labelled, Reading, label},
 };
 use sha2::{Digest, Sha256};
@@ -32,7 +32,7 @@ use super::joint;
 use crate::{
     args::CollectArgs,
     config::UsageError,
-    crew::{Crew, Way, Worker},
+    crew::{Way, Worker, Workers},
     judge::{Judge, RouterArg},
     preset,
     progress::Progress,
@@ -41,12 +41,12 @@ use crate::{
 
 /// What all workers share.
 pub struct Job {
-    pub crew: Crew,
+    pub crew: Workers,
     pub examples: Vec<Example>,
     pub collection: Collection,
     pub system: String,
     pub max_tokens: usize,
-    /// The router of the second round, and its bar.
+    /// The router of the second round, and its policy.
     pub second: Option<(Judge, Threshold)>,
     /// Examples that did not fit one of the contexts.
     too_long: AtomicUsize,
@@ -110,7 +110,7 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
         let reason = "the data holds no worked answers (cot, solution or response)";
         return Err(UsageError(reason.into()).into());
     }
-    let crew = Crew::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
+    let crew = Workers::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
     let options = crew.edge_options();
     let second = match &args.router {
         Some(RouterArg::File(path)) => Some((Judge::read(path, options)?, args.threshold)),
@@ -122,8 +122,8 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
     worker.introduce(&first, false)?;
     let exchange = worker.remote.open().await?.exchange;
     worker.remote.close().await;
-    let about = About {
-        format: About::FORMAT,
+    let about = CollectionInfo {
+        format: CollectionInfo::FORMAT,
         model: options.fingerprint()?,
         model_name: options.name(),
         hidden: crew.edge().hidden_len(),
@@ -150,7 +150,7 @@ fn digest(examples: &[Example]) -> String {
 /// Reads every shard that is not there yet.
 async fn read_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
     let missing: Vec<usize> = (0..job.collection.shards())
-        .filter(|&shard| !job.collection.has(Kind::Forced, shard))
+        .filter(|&shard| !job.collection.has(SampleSet::Forced, shard))
         .collect();
     let examples = missing.iter().map(|&shard| job.collection.examples(shard).len()).sum();
     let progress = Arc::new(Progress::new("reading", examples));
@@ -161,16 +161,16 @@ async fn read_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
             for example in job.collection.examples(shard) {
                 for labelled in read(&job, &mut worker, example).await? {
                     let (sample, proposed) = (labelled.sample, labelled.proposed);
-                    if sample.found != Found::Edge {
+                    if sample.label_source != LabelSource::Edge {
                         let (example, position) = (sample.example, sample.position);
-                        let ask = sample.found == Found::Cloud;
+                        let ask = sample.label_source == LabelSource::Cloud;
                         open.push(Open { example, position, proposed: Some(proposed), ask });
                     }
                     samples.push(sample);
                 }
                 progress.step();
             }
-            job.collection.write(Kind::Forced, shard, &samples, &open)?;
+            job.collection.write(SampleSet::Forced, shard, &samples, &open)?;
             Ok(worker)
         }
     })
@@ -347,17 +347,18 @@ where
 }
 
 fn summary(read: &[Sample], rolled: &[Sample]) -> String {
-    let found = |samples: &[Sample], f: Found| samples.iter().filter(|s| s.found == f).count();
-    let right = |s: &&Sample| s.found == Found::RollOut && s.label == Label::Trust;
+    let found =
+        |samples: &[Sample], f: LabelSource| samples.iter().filter(|s| s.label_source == f).count();
+    let right = |s: &&Sample| s.label_source == LabelSource::RollOut && s.label == Label::Trust;
     format!(
         "{} positions: the edge is right at {}, only the cloud at {}, neither at {}; {} rolled out, \
          of which {} ended right; {} from joint decodes",
         read.len(),
-        found(read, Found::Edge),
-        found(read, Found::Cloud),
-        found(read, Found::Neither),
-        found(rolled, Found::RollOut),
+        found(read, LabelSource::Edge),
+        found(read, LabelSource::Cloud),
+        found(read, LabelSource::Neither),
+        found(rolled, LabelSource::RollOut),
         rolled.iter().filter(right).count(),
-        found(read, Found::Joint),
+        found(read, LabelSource::Joint),
     )
 }

@@ -10,7 +10,7 @@ use router::RouterFile;
 
 use crate::{
     args::InspectArgs,
-    crew::{Crew, Way},
+    crew::{Way, Workers},
     judge::{Judge, Share},
     preset,
 };
@@ -51,7 +51,7 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
     if let Some(preset) = &args.preset {
         preset::apply(preset, &mut args.edge, None, None)?;
     }
-    let crew = Crew::new(&args.edge, None, &args.machine, 1).await?;
+    let crew = Workers::new(&args.edge, None, &args.machine, 1).await?;
     let judge = Judge::read(&args.router, crew.edge_options())?;
     let noted = Noting { router: judge.build(0), scores: Mutex::default() };
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];

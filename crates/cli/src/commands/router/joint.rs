@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use decode::{Router, Score, Source, Step, Token, sampling};
 use half::f16;
-use router::{Found, Label, Sample, collection::Kind, features};
+use router::{Label, LabelSource, Sample, collection::SampleSet, features};
 
 use super::collect::{Job, ends_right, run};
 use crate::{
@@ -19,7 +19,7 @@ const PLACES: usize = 2;
 /// Decodes every example jointly, shard by shard, and labels a few positions of each text.
 pub async fn decode_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
     let missing: Vec<usize> = (0..job.collection.shards())
-        .filter(|&shard| !job.collection.has(Kind::Joint, shard))
+        .filter(|&shard| !job.collection.has(SampleSet::Joint, shard))
         .collect();
     let examples = missing.iter().map(|&shard| job.collection.examples(shard).len()).sum();
     let progress = Arc::new(Progress::new("decoding jointly", examples));
@@ -31,7 +31,7 @@ pub async fn decode_all(job: &Arc<Job>, parallel: usize) -> anyhow::Result<()> {
                 samples.extend(decode(&job, &mut worker, example).await?);
                 progress.step();
             }
-            job.collection.write(Kind::Joint, shard, &samples, &[])?;
+            job.collection.write(SampleSet::Joint, shard, &samples, &[])?;
             Ok(worker)
         }
     })
@@ -119,7 +119,7 @@ async fn decode(job: &Job, worker: &mut Worker, example: usize) -> anyhow::Resul
             hidden: thoughts[thought].hidden.clone(),
             features: thoughts[thought].features,
             label,
-            found: Found::Joint,
+            label_source: LabelSource::Joint,
             edge_logprob: f32::NAN,
             cloud_logprob: f32::NAN,
             agrees: None,

@@ -4,7 +4,7 @@ use std::{fs, io::Write};
 
 use anyhow::Context;
 use decode::Exchange;
-use router::{About, Collection, Objective, Options, Sample, plot, train::Epoch};
+use router::{Collection, Objective, Options, Sample, SampleOrigin, plot, train::Epoch};
 
 use crate::{args::TrainArgs, config::UsageError, show::say};
 
@@ -71,7 +71,7 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
 }
 
 /// All collections together; they must be of one model.
-fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
+fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, SampleOrigin)> {
     let (mut samples, mut digests) = (vec![], vec![]);
     let mut first: Option<Collection> = None;
     let mut offset = 0;
@@ -108,7 +108,7 @@ fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
     let about = collection.about();
     Ok((
         samples,
-        About {
+        SampleOrigin {
             hidden: about.hidden,
             model: about.model.clone(),
             model_name: about.model_name.clone(),

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use router::{Collection, Found};
+use router::{Collection, LabelSource};
 
 use crate::common::{Cloud, SMALL, interrupt, run, run_with_input, tandem};
 
@@ -89,7 +89,9 @@ fn from_use_to_a_router() {
     let samples = collection.samples().unwrap();
     assert_eq!(collection.about().count, QUESTIONS.len());
     assert!(samples.len() > 50, "{}", samples.len());
-    assert!(samples.iter().all(|s| s.found == Found::Traffic && s.hidden.len() == 576));
+    assert!(
+        samples.iter().all(|s| s.label_source == LabelSource::Traffic && s.hidden.len() == 576)
+    );
     let agreed = samples.iter().filter(|s| s.agrees == Some(true)).count();
     assert!(agreed > samples.len() / 3 && agreed < samples.len(), "{agreed}");
 

@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use cloud::{EdgeSide, Endpoint, Engine, Opening, Remote, Settings, protocol::Prompt};
 use decode::{
     Message, Token, Vocabulary,
     fake::{FakeModel, FakeVocabulary},
     sampling,
 };
 use serde_json::{Value, json};
+use tandem_cloud::{EdgeSide, Endpoint, Engine, Opening, Remote, Settings, protocol::Prompt};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -174,7 +174,7 @@ impl Fake {
     pub fn opening(&self, edge: &[&str]) -> Opening {
         let vocabulary = Arc::new(FakeVocabulary::new(edge));
         let messages = vec![Message::user("Hello")];
-        let probe = prompt(&vocabulary, &cloud::probe_messages());
+        let probe = prompt(&vocabulary, &tandem_cloud::probe_messages());
         let edge = EdgeSide {
             prompt: prompt(&vocabulary, &messages),
             probe,

@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use decode::{Edge, Message, Token, Vocabulary, sampling::argmax};
-use engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence};
 use models::{Catalog, Environment, Home, catalog::Default::Edge as EdgeModel};
+use tandem_engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence};
 
 use crate::{
     gguf,

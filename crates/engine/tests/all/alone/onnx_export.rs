@@ -8,9 +8,9 @@ use std::{
 };
 
 use decode::{Message, Token, Vocabulary, sampling::argmax};
-use engine::{Adapter, Compute, LoadOptions, Model, Sequence, onnx::Options};
 use models::{Catalog, Environment, Home, catalog::Default::Edge};
 use onnx::{Export, Lora, Weights, export};
+use tandem_engine::{Adapter, Compute, LoadOptions, Model, Sequence, onnx::Options};
 
 use crate::{gguf, sure::lead};
 

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use decode::{Message, Vocabulary, sampling::argmax};
-use engine::{Compute, LoadOptions, Model, onnx::Options};
 use models::{Catalog, Environment, Home};
+use tandem_engine::{Compute, LoadOptions, Model, onnx::Options};
 
 use crate::sure::{CLEAR, lead};
 

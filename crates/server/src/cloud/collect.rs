@@ -1,0 +1,313 @@
+//! What edges see, kept for training where both sides want that: the cloud was started to collect,
+//! and the edge offers its states.
+//!
+//! Samples pass through a bounded queue to a thread of their own, which writes a shard whenever
+//! enough of them are there and the rest at the end. Whatever the disk says, answers go on.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use ::cloud::{
+    protocol::{EdgeModel, EdgeState},
+    seen::DecodedState,
+};
+use decode::{Exchange, Token, Vocabulary};
+use prometheus_client::metrics::counter::Counter;
+use router::{
+    CollectionError, Label, LabelSource, Sample,
+    collection::{
+        CollectionInfo,
+        traffic::{self, Traffic},
+    },
+    label::Choice,
+};
+
+use super::{conversation::known, error::ApiError, routes::refuse, sessions::Session};
+
+/// How many samples a shard holds: a kill loses at most this many.
+const SHARD: usize = 256;
+
+/// How many samples may wait for the disk; those beyond are lost.
+const QUEUE: usize = 1024;
+
+/// The longest hidden state taken; the largest models have a quarter of it.
+const LONGEST_STATE: usize = 65_536;
+
+/// The longest name and fingerprint taken.
+const LONGEST_NAME: usize = 1024;
+
+/// Where samples of live use go.
+#[derive(Debug)]
+pub struct Collector {
+    folder: PathBuf,
+    /// The cloud's name.
+    cloud: String,
+    /// `None` until the first edge has offered its states.
+    traffic: Arc<Mutex<Option<Traffic>>>,
+    /// The number of the next conversation.
+    examples: AtomicU32,
+    line: Mutex<Option<Line>>,
+    taken: Counter,
+    lost: Counter,
+    /// Whether the log knows that the folder cannot be begun.
+    failed: AtomicBool,
+    /// Nobody else may fill the folder meanwhile.
+    _claim: File,
+}
+
+#[derive(Debug)]
+struct Line {
+    samples: SyncSender<Sample>,
+    writer: JoinHandle<()>,
+}
+
+/// A session whose edge shares what it sees.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The length of its hidden state.
+    hidden: usize,
+    /// The conversation's number, from its first sample on.
+    example: Option<u32>,
+    /// Where the last sample was: an ask that is repeated counts once.
+    last: Option<usize>,
+}
+
+impl Source {
+    /// A turn that goes on with an earlier one is of the same conversation.
+    pub fn follow(&mut self, earlier: &Session, prompt: &[Token]) {
+        if prompt.starts_with(earlier.conversation.prompt()) {
+            self.example = earlier.source.as_ref().and_then(|source| source.example);
+        }
+    }
+}
+
+impl Collector {
+    /// Begins in a folder, or goes on behind what is there. The folder must be this cloud's.
+    pub fn start(folder: PathBuf, cloud: String) -> Result<Self, CollectionError> {
+        let claim = traffic::claim(&folder)?;
+        let traffic = Traffic::resume(&folder, &cloud)?;
+        let count = traffic.as_ref().map_or(0, |traffic| traffic.about().count);
+        let examples = AtomicU32::new(u32::try_from(count).unwrap_or(u32::MAX));
+        let traffic = Arc::new(Mutex::new(traffic));
+        let (taken, lost) = (Counter::default(), Counter::default());
+        let (samples, queue) = sync_channel(QUEUE);
+        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), told: false };
+        let writer = thread::Builder::new()
+            .name("collect".into())
+            .spawn(move || writer.run(&queue))
+            .map_err(|source| CollectionError::Io { path: folder.clone(), source })?;
+        let line = Mutex::new(Some(Line { samples, writer }));
+        let failed = AtomicBool::new(false);
+        Ok(Self { folder, cloud, traffic, examples, line, taken, lost, failed, _claim: claim })
+    }
+
+    /// Whether this edge's states belong into the folder, which the first of them begins; or why
+    /// they do not. Blocks on the disk.
+    pub(crate) fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<Source, String> {
+        let hidden = edge.hidden;
+        let about = self.about(edge, exchange)?;
+        let mut traffic = lock(&self.traffic);
+        let checked = match &*traffic {
+            Some(traffic) => traffic.check(&about),
+            None => Traffic::begin(&self.folder, about).map(|begun| *traffic = Some(begun)),
+        };
+        match checked {
+            Ok(()) => Ok(Source { hidden, example: None, last: None }),
+            Err(CollectionError::Other { what, there, here, .. }) => {
+                tracing::info!(what, there, here, "an edge's states do not belong here");
+                Err(format!("{what} differs: {there} is collected here, not {here}"))
+            }
+            Err(error) => {
+                if !self.failed.swap(true, Ordering::Relaxed) {
+                    tracing::error!(%error, "nothing can be collected; answers go on");
+                }
+                // Paths of this machine stay on this machine.
+                Err("it cannot write; its log says why".into())
+            }
+        }
+    }
+
+    fn about(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
+        let EdgeModel { name, fingerprint, hidden } = edge;
+        if !(1..=LONGEST_STATE).contains(&hidden) {
+            return Err(format!("a hidden state has from 1 to {LONGEST_STATE} numbers"));
+        }
+        let odd = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
+        if odd(&name) || odd(&fingerprint) {
+            return Err("that is no name of a model".into());
+        }
+        let (format, examples) = (CollectionInfo::FORMAT, traffic::EXAMPLES.into());
+        let (model, model_name, cloud) = (fingerprint, name, self.cloud.clone());
+        Ok(CollectionInfo {
+            format,
+            model,
+            model_name,
+            hidden,
+            cloud,
+            exchange,
+            examples,
+            count: 0,
+            seed: 0,
+        })
+    }
+
+    /// Takes a sample of an ask that was answered: what the edge record_step, how much was accepted there,
+    /// and what the cloud held likeliest. Never waits.
+    pub(crate) fn take(
+        &self,
+        session: &mut Session,
+        sight: DecodedState,
+        at: usize,
+        likeliest: Token,
+    ) {
+        let exchange = session.conversation.exchange();
+        let vocabulary = session.sequence.model().vocabulary().clone();
+        let Some(source) = &mut session.source else { return };
+        if source.last.is_some_and(|last| at <= last) {
+            return;
+        }
+        source.last = Some(at);
+        let next = || self.examples.fetch_add(1, Ordering::Relaxed);
+        let place = (*source.example.get_or_insert_with(next), at);
+        let sample = sample(vocabulary.as_ref(), exchange, sight, place, likeliest);
+        let line = lock(&self.line);
+        match line.as_ref().map(|line| line.samples.try_send(sample)) {
+            Some(Ok(())) => self.taken.inc(),
+            // The disk does not keep up, or the end has come.
+            Some(Err(_)) | None => self.lost.inc(),
+        };
+    }
+
+    /// Writes what is left and ends.
+    pub fn finish(&self) {
+        let line = lock(&self.line).take();
+        if let Some(Line { samples, writer }) = line {
+            drop(samples);
+            if writer.join().is_err() {
+                tracing::error!("the last samples were not written");
+            }
+        }
+    }
+
+    /// Samples that were taken.
+    pub(crate) fn taken(&self) -> &Counter {
+        &self.taken
+    }
+
+    /// Samples that could not be kept.
+    pub(crate) fn lost(&self) -> &Counter {
+        &self.lost
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Checks what an edge says it record_step, before anything is done for it.
+pub(crate) fn read(
+    session: &Session,
+    seen: Option<&EdgeState>,
+) -> Result<Option<DecodedState>, ApiError> {
+    let Some(seen) = seen else { return Ok(None) };
+    let Some(source) = &session.source else {
+        let message = "edge: this session takes no states; offer them when it is opened";
+        return Err(ApiError::invalid(message));
+    };
+    let exchange = session.conversation.exchange();
+    if exchange == Exchange::Ids {
+        let known = known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed]);
+        known.map_err(|refusal| refuse(refusal, session))?;
+    }
+    let sight = seen.read(source.hidden, exchange);
+    sight.map(Some).map_err(|reason| ApiError::invalid(format!("edge: {reason}")))
+}
+
+/// What is kept of a position: `place` is the conversation's number and how much of it there was.
+fn sample(
+    vocabulary: &dyn Vocabulary,
+    exchange: Exchange,
+    sight: DecodedState,
+    place: (u32, usize),
+    likeliest: Token,
+) -> Sample {
+    let piece = vocabulary.piece(likeliest);
+    let cloud = match exchange {
+        _ if vocabulary.is_end(likeliest) => Choice::End,
+        Exchange::Ids => Choice::Id(likeliest),
+        Exchange::Text => Choice::Piece(&piece),
+    };
+    let edge = match exchange {
+        Exchange::Ids if vocabulary.is_end(sight.proposed) => Choice::End,
+        Exchange::Ids => Choice::Id(sight.proposed),
+        Exchange::Text if sight.piece.is_empty() => Choice::End,
+        Exchange::Text => Choice::Piece(&sight.piece),
+    };
+    Sample {
+        label: Label::Unknown,
+        label_source: LabelSource::Traffic,
+        edge_logprob: f32::NAN,
+        cloud_logprob: f32::NAN,
+        agrees: Some(edge.agrees(cloud)),
+        example: place.0,
+        position: u32::try_from(place.1).unwrap_or(u32::MAX),
+        hidden: sight.hidden,
+        features: sight.features,
+    }
+}
+
+/// The end of the queue.
+struct Writer {
+    traffic: Arc<Mutex<Option<Traffic>>>,
+    lost: Counter,
+    /// Whether the log knows that the disk fails.
+    told: bool,
+}
+
+impl Writer {
+    fn run(mut self, samples: &Receiver<Sample>) {
+        let mut shard = vec![];
+        for sample in samples {
+            shard.push(sample);
+            if shard.len() == SHARD {
+                self.write(&shard);
+                shard.clear();
+            }
+        }
+        if !shard.is_empty() {
+            self.write(&shard);
+        }
+    }
+
+    fn write(&mut self, shard: &[Sample]) {
+        let mut traffic = lock(&self.traffic);
+        let Some(traffic) = traffic.as_mut() else { return };
+        match traffic.write(shard) {
+            Ok(()) => self.told = false,
+            Err(error) => {
+                self.lost.inc_by(shard.len() as u64);
+                if !self.told {
+                    tracing::error!(%error, "samples are lost; answers go on");
+                    self.told = true;
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

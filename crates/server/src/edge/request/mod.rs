@@ -1,0 +1,84 @@
+//! What is asked, checked: both routes' requests become an [`GenerationRequest`].
+//!
+//! - [`fields`]: a JSON object, field by field; what is left over is refused or ignored
+//! - [`chat`] and [`completion`]: what is particular to each route
+//! - `common`: what they share
+
+pub mod chat;
+mod common;
+pub mod completion;
+pub mod fields;
+
+use cloud::protocol::Prompt;
+use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy};
+
+use super::{config::Mode, judge::NamedRouter};
+
+/// Texts one request may ask for, over all its prompts.
+pub const MOST_TEXTS: usize = 16;
+
+/// Alternatives the trace tells.
+const TRACED_ALTERNATIVES: usize = 5;
+
+/// What is asked of the models.
+#[derive(Debug)]
+pub struct GenerationRequest {
+    /// The model's name, as the answer repeats it.
+    pub model: &'static str,
+    /// Who writes.
+    pub mode: Mode,
+    /// Texts to begin with: a chat has one.
+    pub prompts: Vec<Prompt>,
+    /// Texts for each.
+    pub choices: usize,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// When to end.
+    pub limits: Limits,
+    /// Who judges.
+    pub judge: NamedRouter,
+    /// How strictly.
+    pub policy: ThresholdPolicy,
+    /// What a failure of the cloud means.
+    pub on_error: OnCloudError,
+    /// Whether every token is told.
+    pub trace: bool,
+    /// How many log-probabilities besides its own each token tells, if they are asked for.
+    pub logprobs: Option<usize>,
+    /// How it is told.
+    pub telling: Delivery,
+}
+
+/// How an answer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// All at once.
+    Whole,
+    /// As it is made.
+    Stream {
+        /// With a last chunk that counts tokens.
+        usage: bool,
+    },
+}
+
+impl GenerationRequest {
+    /// How many texts there will be.
+    pub fn texts(&self) -> usize {
+        self.prompts.len() * self.choices
+    }
+
+    /// How many alternatives every token must tell, if it must tell anything of itself.
+    pub fn watch(&self) -> Option<usize> {
+        let traced = self.trace.then_some(TRACED_ALTERNATIVES);
+        traced.max(self.logprobs)
+    }
+
+    /// How the text of a choice is sampled: each by its own seed, the first by the one given.
+    pub fn sampling(&self, choice: usize) -> Sampling {
+        let seed = match choice {
+            0 => self.sampling.seed,
+            n => decode::sampling::hash(self.sampling.seed, n),
+        };
+        Sampling { seed, ..self.sampling }
+    }
+}
