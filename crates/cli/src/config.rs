@@ -177,17 +177,18 @@ pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result
     let key = place.cloud_key.as_deref().filter(|key| !key.is_empty());
     let key = key.map(str::parse::<Key>).transpose();
     let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
+    let endpoint = Endpoint { address, key, authority };
     Ok(Settings {
-        endpoint: Endpoint { address, key, authority },
         engine: place.cloud_engine,
         model: args.cloud_model.clone(),
         deadline: place.ask_deadline,
         on_error: on_error(place),
         delay: delay(place)?,
+        ..Settings::new(endpoint)
     })
 }
 
-/// The network to simulate_network, if any.
+/// The network to simulate, if any.
 pub fn delay(place: &CloudPlaceArgs) -> Result<Option<Delay>, UsageError> {
     match place.simulate_rtt.as_slice() {
         [] => Ok(None),

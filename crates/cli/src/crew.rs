@@ -12,7 +12,7 @@ use engine::{Compute, LoadOptions, Model, Sequence};
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs},
     config::{self, Store},
-    pair::{Embedded, Running, edge_side, embed, rendered, warn_of_plain_key},
+    pair::{edge_side, embed, rendered, warn_of_plain_key},
 };
 
 /// The models, loaded for several conversations at once.
@@ -27,7 +27,7 @@ struct Clouds {
     settings: Settings,
     name: String,
     /// How it was loaded, if it is in this process.
-    here: Option<(LoadOptions, Running)>,
+    here: Option<LoadOptions>,
     /// The chat template the user named for it.
     template: Option<Arc<str>>,
 }
@@ -68,9 +68,8 @@ impl Workers {
                     None => {
                         let options = many(config::cloud_options(&store, args, machine)?);
                         options.check()?;
-                        let Embedded { settings, running } =
-                            embed(&compute, options.clone(), args, true).await?;
-                        (settings, options.name(), Some((options, running)))
+                        let settings = embed(&compute, options.clone(), args, true)?;
+                        (settings, options.name(), Some(options))
                     }
                 };
                 let template = config::cloud_template(&args.place)?.map(Arc::from);
@@ -103,7 +102,7 @@ impl Workers {
     /// Which cloud it is: name and hash of the model here, or the address of another.
     pub fn cloud_description(&self) -> anyhow::Result<String> {
         Ok(match &self.cloud {
-            Some(Clouds { name, here: Some((options, _)), .. }) => {
+            Some(Clouds { name, here: Some(options), .. }) => {
                 format!("{name} {}", options.fingerprint()?)
             }
             Some(Clouds { name, .. }) => name.clone(),

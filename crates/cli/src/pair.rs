@@ -1,14 +1,15 @@
 //! The two models, each loaded when it is first needed.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use cloud::{
-    Address, EdgeSide, Endpoint, Engine, Key, Opening, Remote, Settings,
+    Address, EdgeSide, Opening, Remote, Service, ServiceConfig, Settings,
     protocol::{EdgeModel, Prompt},
+    service::LazyModel,
 };
 use decode::{Message, Plan, Relay, Routing, Session};
 use engine::{Compute, LoadOptions, Model, Sequence, template};
-use server::cloud::{Config, LazyModel, app, run};
-use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     args::{CloudModelArgs, EdgeArgs, MachineArgs, Mode},
@@ -33,8 +34,6 @@ pub struct Pair {
     template: Option<String>,
     edge: Option<Sequence>,
     remote: Option<Remote>,
-    /// The cloud inside this process, if there is one.
-    running: Option<Running>,
     sharing: Sharing,
 }
 
@@ -72,7 +71,6 @@ impl Pair {
             template: config::cloud_template(&cloud.place)?,
             edge: None,
             remote: None,
-            running: None,
             sharing: Sharing::Off,
         })
     }
@@ -98,10 +96,7 @@ impl Pair {
                     let options = taken(options)?;
                     // It is loaded later; a file that is no model should not wait till then.
                     options.check()?;
-                    let Embedded { settings, running } =
-                        embed(&self.compute, options, args, true).await?;
-                    self.running = Some(running);
-                    Remote::new(settings, opening)?
+                    Remote::new(embed(&self.compute, options, args, true)?, opening)?
                 }
             });
         }
@@ -204,46 +199,20 @@ pub fn edge_side(edge: &Model, messages: &[Message]) -> anyhow::Result<EdgeSide>
     Ok(server::edge::models::edge_side(edge, edge.vocabulary().prompt(messages)?))
 }
 
-/// A cloud inside this process.
-pub struct Embedded {
-    /// How it is reached.
-    pub settings: Settings,
-    pub running: Running,
-}
-
-/// Keeps a cloud inside this process; without it the cloud ends and its memory is free again.
-pub struct Running {
-    _until_dropped: oneshot::Sender<()>,
-}
-
-/// Starts a cloud inside this process. It speaks over loopback as any other, and its model is
-/// loaded by the first session.
-pub async fn embed(
+/// A cloud inside this process. Its model is loaded by the first session, and its memory is free
+/// again when the last of these settings and of the clouds made from them is gone.
+pub fn embed(
     compute: &Compute,
     options: LoadOptions,
     args: &CloudModelArgs,
     reuse: bool,
-) -> anyhow::Result<Embedded> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("no port on loopback")?;
-    let address: Address = format!("http://{}", listener.local_addr()?).parse()?;
-    let key = key();
-    let config = Config { key: Some(key.clone()), reuse, ..Config::default() };
-    let app = app(LazyModel::new(compute.clone(), options), config);
-    let (sender, dropped) = oneshot::channel();
-    tokio::spawn(run(listener, app, async { drop(dropped.await) }));
-    let endpoint = Endpoint { address, key: Some(Key::from(key)), authority: None };
-    let settings = Settings {
-        engine: Some(Engine::Tandem),
+) -> anyhow::Result<Settings> {
+    let config = ServiceConfig { reuse, ..ServiceConfig::default() };
+    let service = Service::new(LazyModel::new(compute.clone(), options), config);
+    Ok(Settings {
         deadline: args.place.ask_deadline,
         on_error: config::on_error(&args.place),
         delay: config::delay(&args.place)?,
-        ..Settings::new(endpoint)
-    };
-    Ok(Embedded { settings, running: Running { _until_dropped: sender } })
-}
-
-/// Others on this machine can reach loopback too.
-fn key() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    (0..4).map(|i| format!("{:016x}", RandomState::new().hash_one(i))).collect()
+        ..Settings::in_process(Arc::new(service))
+    })
 }

@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use engine::{Compute, LoadOptions};
 use models::catalog;
-use server::cloud::{Collector, Config, LazyModel, app, run};
+use server::cloud::{Config, LazyModel, TrafficCollector, app, run};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -41,7 +41,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
     };
     let collector = match &args.collect {
-        Some(folder) => Some(Arc::new(Collector::start(folder.clone(), options.name())?)),
+        Some(folder) => Some(Arc::new(TrafficCollector::start(folder.clone(), options.name())?)),
         None => None,
     };
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
