@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use engine::{Compute, LoadOptions};
-use server::cloud::{Collector, Config, LazyModel, app, run};
+use server::cloud::{Config, LazyModel, TrafficCollector, app, run};
 use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
@@ -36,7 +36,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         ..cloud.options(&store, &args.machine.config(), args.sessions)?
     };
     let collector = match &args.collect {
-        Some(folder) => Some(Arc::new(Collector::start(folder.clone(), options.name())?)),
+        Some(folder) => Some(Arc::new(TrafficCollector::start(folder.clone(), options.name())?)),
         None => None,
     };
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
