@@ -9,9 +9,7 @@ use eval::TaskName;
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::{
-    config::count,
-};
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {

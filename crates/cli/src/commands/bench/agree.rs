@@ -9,10 +9,7 @@ use models::catalog;
 use serde::Serialize;
 use tandem::Store;
 
-use crate::{
-    args::BenchAgreeArgs,
-    progress::Progress,
-};
+use crate::{args::BenchAgreeArgs, progress::Progress};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]

@@ -26,7 +26,11 @@ use sha2::{Digest, Sha256};
 
 use self::decoder::Bench;
 use crate::{
-    args::EvalArgs, config::{self, UsageError}, crew::Workers, progress::Progress, show::say,
+    args::EvalArgs,
+    config::{self, UsageError},
+    crew::Workers,
+    progress::Progress,
+    show::say,
 };
 
 /// How long the answers took together, and the whole run.
@@ -63,7 +67,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         builder = builder.router(router.clone());
     }
     let crew = Workers::new(builder, args.parallel).await?;
-    let runs = points::points(&args, &delays, &crew)?;
+    let runs = points::points(&args, &delays, crew.router(), crew.edge_options())?;
     let about = ResultsInfo {
         version: ResultsInfo::VERSION,
         task: args.task.to_string(),
