@@ -20,15 +20,14 @@ use ::cloud::{
     seen::DecodedState,
 };
 use decode::{Exchange, Token, Vocabulary};
-use prometheus_client::metrics::counter::Counter;
-use router::{
-    CollectionError, Label, LabelSource, Sample,
-    collection::{
-        CollectionInfo,
+use lab::{
+    collect::{
+        CollectionError, CollectionInfo, Label, LabelSource, Sample,
         traffic::{self, Traffic},
     },
     label::Choice,
 };
+use prometheus_client::metrics::counter::Counter;
 
 use super::{conversation::known, error::ApiError, routes::refuse, sessions::Session};
 

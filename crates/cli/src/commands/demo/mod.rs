@@ -1,8 +1,10 @@
 //! `tandem demo`: one question answered by the small model, by both, and by the large one.
 //!
+//! - [`question`]: what is asked
 //! - [`mod@figures`]: what is said of the three answers
 
 mod figures;
+mod question;
 
 use std::{
     io::{self, Write},
@@ -11,10 +13,12 @@ use std::{
 };
 
 use decode::{Limits, Message, OnCloudError, Sampling, Threshold, ThresholdPolicy};
-use eval::{Example, Task};
 use models::PresetError;
 
-use self::figures::Answer;
+use self::{
+    figures::Answer,
+    question::{Question, common_sense, plain},
+};
 use crate::{
     args::{self, CloudModelArgs, DemoArgs, EdgeArgs, Mode, SYSTEM},
     config::{self, Generate, Store, UsageError},
@@ -76,24 +80,6 @@ pub async fn demo(mut args: DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A question without a right answer.
-fn plain() -> Example {
-    let prompt = "What is a hash table, and when is it useful?".to_owned();
-    Example { id: "hash table".into(), task: Task::Plain { prompt }, worked: None }
-}
-
-/// A question with one.
-fn common_sense() -> Example {
-    let texts = ["pennsylvania", "desert", "valley", "cambodia", "mountain"].map(String::from);
-    let task = Task::Choice {
-        question: "Where are mines typically located under?".into(),
-        labels: ["A", "B", "C", "D", "E"].map(String::from).into(),
-        texts: texts.into(),
-        right: "E".into(),
-    };
-    Example { id: "mines".into(), task, worked: None }
-}
-
 fn edge_options(args: &DemoArgs, edge: &EdgeArgs) -> anyhow::Result<engine::LoadOptions> {
     config::edge_options(&Store::open(None)?, edge, &args.machine)
 }
@@ -103,7 +89,7 @@ async fn answer_all(
     args: &DemoArgs,
     (edge, cloud): (&EdgeArgs, &CloudModelArgs),
     (judge, policy): (Judge, ThresholdPolicy),
-    example: &Example,
+    question: &Question,
     screen: &Screen,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
@@ -119,11 +105,11 @@ async fn answer_all(
     };
     warm_up(&mut pair, &generate).await?;
     say(&format!("[both models loaded and warm after {:.1} s]\n", started.elapsed().as_secs_f64()));
-    writeln!(io::stdout(), "{}\n", example.prompt())?;
+    writeln!(io::stdout(), "{}\n", question.prompt)?;
     let mut answers = vec![];
     for mode in [Mode::Small, Mode::Joint, Mode::Large] {
         let generate = Generate { mode, ..generate.clone() };
-        answers.push(answer(&mut pair, &generate, example, screen).await?);
+        answers.push(answer(&mut pair, &generate, question, screen).await?);
     }
     pair.close().await;
     let mut out = io::stdout().lock();
@@ -154,14 +140,14 @@ async fn warm_up(pair: &mut Pair, generate: &Generate) -> anyhow::Result<()> {
 async fn answer(
     pair: &mut Pair,
     generate: &Generate,
-    example: &Example,
+    question: &Question,
     screen: &Screen,
 ) -> anyhow::Result<Answer> {
     // Every mode pays for reading the question.
     pair.forget().await;
     let name = figures::name(generate.mode);
     write!(io::stdout(), "{name}  ")?;
-    let messages = [Message::system(&generate.system), Message::user(example.prompt())];
+    let messages = [Message::system(&generate.system), Message::user(&question.prompt)];
     let mut generation = pair.begin(generate, &messages).await?;
     while let Some(span) = generation.next().await? {
         if screen.has_colour() {
@@ -175,5 +161,5 @@ async fn answer(
         screen.show_whole(transcript.shown(), marks)?;
     }
     screen.end()?;
-    Ok(Answer::new(generate.mode, example, &transcript.text(), transcript.stats()))
+    Ok(Answer::new(generate.mode, question, &transcript.text(), transcript.stats()))
 }

@@ -2,7 +2,8 @@ use std::fs;
 
 use decode::fake::FakeVocabulary;
 use half::f16;
-use router::{Collection, FEATURES};
+use lab::collect::Collection;
+use router::FEATURES;
 
 use super::*;
 
