@@ -7,10 +7,9 @@ use decode::Threshold;
 use lab::eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
-use crate::{
-    config::count,
-    judge::{RouterArg, Share},
-};
+use tandem::{RouterSpec, Share};
+
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {
@@ -40,7 +39,7 @@ pub struct EvalArgs {
 
     /// Routers to measure: files or names
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
-    pub router: Vec<RouterArg>,
+    pub router: Vec<RouterSpec>,
 
     /// What to compare with, at the same share of tokens; choices between whole answers are always
     /// among the rows
