@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use decode::Threshold;
-use eval::TaskName;
+use lab::eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
 use tandem::{RouterSpec, Share};

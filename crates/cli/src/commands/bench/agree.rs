@@ -4,7 +4,7 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use eval::{Example, Worked};
+use lab::eval::{Example, Worked};
 use models::catalog;
 use serde::Serialize;
 use tandem::Store;

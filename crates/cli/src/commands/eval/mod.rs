@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
+use lab::eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
 use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
@@ -42,7 +42,7 @@ pub struct Clock {
 }
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    let all = eval::read(args.task, &args.data).map_err(|error| match error {
+    let all = lab::eval::read(args.task, &args.data).map_err(|error| match error {
         ReadError::NoData { .. } => UsageError(error.to_string()).into(),
         other => anyhow::Error::from(other),
     })?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cloud::Delay;
 use decode::{Budget, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
-use eval::{Mode, Point, Run};
+use lab::eval::{Mode, Point, Run};
 use router::RouterKind;
 
 use crate::{

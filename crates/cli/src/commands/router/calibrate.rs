@@ -9,7 +9,7 @@ use std::{
 };
 
 use decode::{Edge, Exchange, Message, Router, Score, Step, Transcript, boundary};
-use eval::{Example, Worked};
+use lab::eval::{Example, Worked};
 use router::{Calibration, Point, RouterFile};
 use tandem::{NamedRouter, Share};
 
