@@ -174,8 +174,7 @@ pub fn cloud_settings(args: &CloudModelArgs, address: Address) -> anyhow::Result
     let read =
         |path: &PathBuf| fs::read(path).with_context(|| format!("--cloud-ca {}", path.display()));
     let authority = place.cloud_ca.as_ref().map(read).transpose()?;
-    let key = place.cloud_key.as_deref().filter(|key| !key.is_empty());
-    let key = key.map(str::parse::<Key>).transpose();
+    let key = place.cloud_key.as_deref().map(str::parse::<Key>).transpose();
     let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
     Ok(Settings {
         endpoint: Endpoint { address, key, authority },

@@ -7,9 +7,10 @@ use axum::http::HeaderValue;
 use router::{Mlp, RouterKind};
 use server::{
     edge::{
-        CloudLocation, Config, Cors, Defaults, Keys, Mode, Models, RouterRegistry, Server,
-        ServerInfo, app,
+        CloudLocation, Config, Cors, Defaults, Mode, Models, RouterRegistry, Server, ServerInfo,
+        app,
     },
+    http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
 use tokio::net::TcpListener;
@@ -24,8 +25,8 @@ use crate::{
     show::say,
 };
 
-/// How long the body of a request may take.
-const SLOWEST_BODY: Duration = Duration::from_secs(20);
+/// What the body of a request may cost.
+const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let listening = &args.listening;
@@ -75,7 +76,7 @@ pub async fn build(
         parallel: args.parallel,
         queue: args.queue,
         time: args.time_limit,
-        body_time: SLOWEST_BODY,
+        body: BODY,
     };
     let judges = RouterRegistry::new(judge(generate.judge), generate.policy, default_threshold());
     Server::new(models, judges, config).await.map_err(|e| anyhow!("{e}"))
@@ -133,7 +134,7 @@ fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {
             return Err(UsageError(reason).into());
         }
     }
-    Ok(Keys::new(keys))
+    Keys::new(keys).map_err(|error| UsageError(format!("--api-key: {error}")).into())
 }
 
 fn cors(origins: &[String]) -> anyhow::Result<Cors> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use decode::{Limits, OnCloudError, Sampling};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use super::access::Keys;
+use crate::http::{BodyLimits, Keys};
 
 /// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The small model alone.
@@ -40,7 +41,7 @@ impl Mode {
 }
 
 /// Where the cloud is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CloudLocation {
     /// In this process.
@@ -113,6 +114,6 @@ pub struct Config {
     pub queue: usize,
     /// How long one answer may take.
     pub time: Duration,
-    /// How long the body of a request may take.
-    pub body_time: Duration,
+    /// What the body of a request may cost.
+    pub body: BodyLimits,
 }

@@ -9,7 +9,7 @@ use std::{
 use decode::{Budget, Router, Threshold, ThresholdPolicy};
 use router::RouterKind;
 
-use super::error::ApiError;
+use crate::http::ApiError;
 
 /// Budgets that are kept to at the same time; a request with yet another starts them all afresh.
 const BUDGETS: usize = 64;

@@ -7,10 +7,8 @@ use cloud::{
 use decode::{Message, Token};
 use engine::{EngineError, Model, Sequence};
 
-use super::{
-    error::ApiError,
-    pair::{Introduction, Pair, Seat},
-};
+use super::pair::{Introduction, Pair, Seat};
+use crate::http::ApiError;
 
 /// Renders messages in the template that was named for the cloud.
 type Render = dyn Fn(&[Message]) -> Result<String, String> + Send + Sync;

@@ -5,7 +5,7 @@ use std::future::Future;
 use cloud::protocol::Prompt;
 use decode::{Cloud, Edge, OnCloudError, Token};
 
-use super::error::ApiError;
+use crate::http::ApiError;
 
 /// Room for one conversation at a time: a sequence of the edge, and a cloud.
 pub struct Seat<E, C> {

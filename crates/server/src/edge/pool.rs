@@ -13,9 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     config::Mode,
-    error::ApiError,
     pair::{Pair, Seat},
 };
+use crate::http::ApiError;
 
 /// A seat and what it remembers.
 struct PooledSeat<P: Pair> {

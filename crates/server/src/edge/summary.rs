@@ -2,25 +2,34 @@
 
 use decode::{Accepted, Cloud, Edge, Exchange, Generation, Router, Stats};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{config::Mode, error::public, request::GenerationRequest};
+use super::{config::Mode, error::public, request::GenerationRequest, schema};
 
-/// The field `tandem` of an answer.
-#[derive(Clone, Debug, Serialize)]
+/// What a text tells of itself: on its answer, or in a stream on the chunk that ends it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Summary {
     mode: Mode,
+    #[schema(required = true)]
     router: Option<String>,
     /// As it stands at the end, where it follows a budget.
+    #[schema(required = true)]
     threshold: Option<f64>,
+    #[schema(required = true)]
     budget: Option<f64>,
+    /// What travelled to the cloud, if it was asked.
+    #[schema(required = true, value_type = Option<schema::Exchange>)]
     exchange: Option<Exchange>,
-    /// `text` where ids could not travel.
+    /// `text` where text travels because ids cannot; no fault.
+    #[schema(required = true, value_type = Option<schema::Exchange>)]
     degraded: Option<Exchange>,
+    #[schema(required = true)]
     cloud_error: Option<String>,
-    /// The figures.
+    #[schema(value_type = schema::Stats)]
     pub stats: Stats,
     /// Every token, where that was asked for and the answer is told all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Token>>)]
     pub trace: Option<Vec<Accepted>>,
 }
 

@@ -18,12 +18,12 @@ use tokio::{
 use super::{
     Server,
     config::Mode,
-    error::ApiError,
     pair::{Introduction, Pair},
     pool::Lease,
     request::GenerationRequest,
     summary::Summary,
 };
+use crate::http::ApiError;
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.

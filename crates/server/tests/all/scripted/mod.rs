@@ -20,9 +20,10 @@ use router::RouterKind;
 use serde_json::{Value, json};
 use tandem_server::{
     edge::{
-        CloudLocation, Config, Cors, Defaults, Introduction, Keys, Mode, Pair, RouterRegistry,
-        Seat, Server, ServerInfo, app, error::ApiError,
+        CloudLocation, Config, Cors, Defaults, Introduction, Mode, Pair, RouterRegistry, Seat,
+        Server, ServerInfo, app,
     },
+    http::{ApiError, BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
@@ -224,7 +225,7 @@ pub fn config() -> Config {
         parallel: 4,
         queue: 64,
         time: Duration::from_secs(30),
-        body_time: Duration::from_secs(5),
+        body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
     }
 }
 
