@@ -3,30 +3,30 @@
 //! The way of one request, and the module that holds each part of it:
 //!
 //! - [`listen`](crate::listen): connections; [`app`]: the routes, as a service without a socket
-//! - [`http`](crate::http): who may come in, bodies, the shape of errors; [`browser`]: what browsers
+//! - [`http`](crate::http): who may come in, bodies, the shape of errors; `browser`: what browsers
 //!   are told
-//! - [`request`]: what is asked, read and then checked
-//! - [`pool`]: a seat, the one that remembers most of the conversation; [`pair`]: the seam to the
+//! - `request`: what is asked, read and then checked
+//! - `pool`: a seat, the one that remembers most of the conversation; [`pair`]: the seam to the
 //!   two models, [`models`]: the real ones; [`judge`]: who judges
-//! - [`writer`]: makes the texts in a task of its own
-//! - [`answer`]: tells them in OpenAI's shapes; [`summary`]: the field `tandem`
-//! - [`error`]: what callers may know of failures; [`metrics`]: figures
-//! - [`routes`]: one file a route; [`schema`]: types of other crates, for the document
+//! - `writer`: makes the texts in a task of its own
+//! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
+//! - `error`: what callers may know of failures; `metrics`: figures
+//! - `routes`: one file a route; `schema`: types of other crates, for the document
 
-pub mod answer;
-pub mod browser;
+mod answer;
+mod browser;
 pub mod config;
-pub mod error;
+mod error;
 pub mod judge;
-pub mod metrics;
+mod metrics;
 pub mod models;
 pub mod pair;
-pub mod pool;
-pub mod request;
-pub mod routes;
-pub mod schema;
-pub mod summary;
-pub mod writer;
+mod pool;
+mod request;
+mod routes;
+mod schema;
+mod summary;
+mod writer;
 
 use std::sync::Arc;
 

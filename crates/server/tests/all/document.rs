@@ -147,7 +147,8 @@ async fn answers_are_as_described_whole_and_in_chunks() {
                         token_fields.extend(token.as_object().unwrap().keys().cloned());
                     }
                     if let Some(stats) = told["tandem"].get("stats") {
-                        let told: BTreeSet<_> = stats.as_object().unwrap().keys().cloned().collect();
+                        let told: BTreeSet<_> =
+                            stats.as_object().unwrap().keys().cloned().collect();
                         assert_eq!(told, document.properties("Stats"));
                     }
                 }
@@ -228,7 +229,13 @@ async fn the_document_and_the_server_refuse_the_same() {
         (CHAT, &chat, "tandem", json!({ "budget": 0.1 }), json!({ "budget": 2 })),
         (CHAT, &chat, "tandem", json!({ "threshold": 0.1 }), json!({ "threshold": -1 })),
         (CHAT, &chat, "tandem", json!({ "trace": false }), json!({ "trace": 1 })),
-        (CHAT, &chat, "tandem", json!({ "on_cloud_error": "wait" }), json!({ "on_cloud_error": 1 })),
+        (
+            CHAT,
+            &chat,
+            "tandem",
+            json!({ "on_cloud_error": "wait" }),
+            json!({ "on_cloud_error": 1 }),
+        ),
         (CHAT, &chat, "tandem", json!({ "router": "margin" }), json!({ "rooter": "margin" })),
         (COMPLETIONS, &text, "prompt", json!(["y", "z"]), json!([1, 2])),
         (COMPLETIONS, &text, "prompt", json!("y"), Value::Null),
@@ -248,7 +255,8 @@ async fn the_document_and_the_server_refuse_the_same() {
     let tried = ["messages", "prompt"];
     for schema in ["ChatCompletionRequest", "CompletionRequest"] {
         for name in document.properties(schema) {
-            let base = if schema == "CompletionRequest" { (COMPLETIONS, &text) } else { (CHAT, &chat) };
+            let base =
+                if schema == "CompletionRequest" { (COMPLETIONS, &text) } else { (CHAT, &chat) };
             let mut body = base.1.clone();
             if !tried.contains(&name.as_str()) {
                 body[&name] = json!([[{ "wrong": 1 }]]);

@@ -8,8 +8,8 @@ use std::{
 
 use cloud::Remote;
 use decode::{
-    Accepted, Edge, EdgeError, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing, Sampling, Session,
-    Source, Stats, Step, Threshold, Token, Vocabulary,
+    Accepted, Edge, EdgeError, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing,
+    Sampling, Session, Source, Stats, Step, Threshold, Token, Vocabulary,
 };
 use engine::{Model, Sequence};
 use router::RouterKind;
@@ -217,7 +217,11 @@ async fn the_edge_reads_a_routed_word_once() {
         joint(&model, &mut cloud, RouterKind::Random(Some(0.3)), 0.5, Sampling::default()).await;
     // Each accepted token once; the last only if it was to be gone on from.
     let accepted = run.tokens.len();
-    assert!((accepted - 1..=accepted).contains(&run.edge_reads), "{} of {accepted}", run.edge_reads);
+    assert!(
+        (accepted - 1..=accepted).contains(&run.edge_reads),
+        "{} of {accepted}",
+        run.edge_reads
+    );
     assert!(run.tokens.iter().any(|t| t.source == Source::Cloud));
 }
 
