@@ -82,8 +82,7 @@ impl CloudModelArgs {
 
     fn settings(&self, address: Address) -> anyhow::Result<Settings> {
         let place = &self.place;
-        let key = place.cloud_key.as_deref().filter(|key| !key.is_empty());
-        let key = key.map(str::parse::<Key>).transpose();
+        let key = place.cloud_key.as_deref().map(str::parse::<Key>).transpose();
         let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
         if key.is_some() && !address.is_encrypted() && !address.is_loopback() {
             say(&format!("warning: the key travels to {address} for all to read"));

@@ -108,12 +108,15 @@ pub struct FakeEdge {
     pub cache: Vec<Token>,
     /// How many tokens each step read.
     pub reads: Vec<usize>,
+    /// The steps, counted from 0, before which its cache is lost: all of it is read again.
+    pub lost: std::ops::Range<usize>,
+    steps: usize,
 }
 
 impl FakeEdge {
     /// An edge whose context holds this many tokens.
     pub fn new(model: FakeModel, context: usize) -> Self {
-        Self { model, context, cache: vec![], reads: vec![] }
+        Self { model, context, cache: vec![], reads: vec![], lost: 0..0, steps: 0 }
     }
 }
 
@@ -137,14 +140,17 @@ impl Edge for FakeEdge {
 
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
         self.cache.extend_from_slice(unread);
-        self.reads.push(unread.len());
+        let lost = self.lost.contains(&self.steps);
+        let tokens = if lost { self.cache.len() } else { unread.len() };
+        self.steps += 1;
+        self.reads.push(tokens);
         let logits = self.model.logits(&self.cache);
         Ok(Step {
             position: self.cache.len(),
             proposed: sampling::argmax(&logits).unwrap_or(Token(0)),
             hidden: logits[logits.len() - 4..].to_vec(),
             logits,
-            reading: Reading { tokens: unread.len(), ..Reading::default() },
+            reading: Reading { tokens, ..Reading::default() },
         })
     }
 }

@@ -115,7 +115,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let mut transcript = Transcript::new(plan.limits);
         let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
         transcript.begin(plan.written.iter().map(piece).collect());
-        transcript.prefilled(begun.len() - read, read);
         Ok(Self {
             vocabulary,
             edge,
@@ -149,6 +148,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
         let step = self.edge.step(&self.unread).await?;
+        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
 

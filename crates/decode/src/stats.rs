@@ -27,7 +27,8 @@ pub struct Stats {
     pub cloud_cached: Option<usize>,
     /// Tokens the cloud wrote for that, look-ahead included.
     pub cloud_decoded: usize,
-    /// Tokens of the prompt the edge read.
+    /// Tokens the edge read before it could write its first, and those it had to read again, by its
+    /// own count.
     pub edge_prefilled: usize,
     /// Tokens of the prompt it found in its cache instead.
     pub edge_cached: usize,
@@ -69,6 +70,7 @@ pub(crate) struct Tally {
     pub times: Times,
     pub asks: Vec<Usage>,
     pub fallback_end: bool,
+    pub edge_steps: usize,
     pub edge_prefilled: usize,
     pub edge_cached: usize,
     pub sent_bytes: usize,

@@ -150,9 +150,18 @@ impl Transcript {
         self.tally.asks.extend(usage);
     }
 
-    /// Counts what the edge read of the prompt, and what it did not have to.
-    pub(crate) fn prefilled(&mut self, read: usize, cached: usize) {
-        (self.tally.edge_prefilled, self.tally.edge_cached) = (read, cached);
+    /// Counts what the edge read in a step, by its own account, where `new` tokens were to be read
+    /// behind `before` others. The first step reads what its cache does not hold of the prompt; a
+    /// later one reads more than is new only where the cache was lost.
+    pub(crate) fn edge_read(&mut self, read: usize, new: usize, before: usize) {
+        let tally = &mut self.tally;
+        if tally.edge_steps == 0 {
+            tally.edge_prefilled = read;
+            tally.edge_cached = (before + new).saturating_sub(read);
+        } else {
+            tally.edge_prefilled += read.saturating_sub(new);
+        }
+        tally.edge_steps += 1;
     }
 
     /// Counts what left this device.

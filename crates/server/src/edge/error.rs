@@ -1,95 +1,32 @@
-//! The one door through which errors leave the server: OpenAI's shape, and never an address, a
-//! path or a key of this machine.
+//! Failures of the edge server, as callers may know them: what happened, not where.
 
 use std::time::Duration;
 
-use axum::{
-    Json,
-    http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::StatusCode;
 use decode::{CloudError, SamplingError, SessionError};
 use engine::EngineError;
-use serde_json::{Value, json};
 
-/// An error as the caller sees it.
-#[derive(Clone, Debug)]
-pub struct ApiError {
-    status: StatusCode,
-    message: String,
-    param: Option<String>,
-    code: Option<&'static str>,
-    retry_after: Option<Duration>,
-}
+use crate::http::ApiError;
 
 impl ApiError {
-    /// An error with a status and words for people.
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), param: None, code: None, retry_after: None }
-    }
-
-    /// A request that cannot be answered as it stands.
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, message)
-    }
-
-    /// The field that is at fault.
-    pub fn param(self, param: impl Into<String>) -> Self {
-        Self { param: Some(param.into()), ..self }
-    }
-
-    /// A word for programs.
-    pub fn code(self, code: &'static str) -> Self {
-        Self { code: Some(code), ..self }
-    }
-
     /// All seats are taken and so is the queue.
     pub fn busy() -> Self {
         let message = "too many requests are waiting: try again soon";
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("busy");
-        Self { retry_after: Some(Duration::from_secs(1)), ..error }
+        error.retry_after(Duration::from_secs(1))
     }
 
     /// The server is about to stop.
     pub fn stopping() -> Self {
         let message = "the server is shutting down";
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("shutting_down");
-        Self { retry_after: Some(Duration::from_secs(5)), ..error }
+        error.retry_after(Duration::from_secs(5))
     }
 
     /// The answer took longer than an answer may.
     pub fn too_slow(limit: Duration) -> Self {
         let message = format!("the answer was not finished within {} s", limit.as_secs());
         Self::new(StatusCode::GATEWAY_TIMEOUT, message).code("timeout")
-    }
-
-    /// A failure of ours: its words stay in the log.
-    pub fn internal(error: &dyn std::error::Error) -> Self {
-        tracing::error!(error = chain(error), "a request failed");
-        let message = "the model failed; the server's log says why";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message).code("model_failed")
-    }
-
-    /// The HTTP status.
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// As it travels.
-    pub fn body(&self) -> Value {
-        let kind = match self.status.as_u16() {
-            401 => "authentication_error",
-            403 => "permission_error",
-            429 | 503 => "overloaded_error",
-            500..=599 => "server_error",
-            _ => "invalid_request_error",
-        };
-        json!({ "error": {
-            "message": self.message,
-            "type": kind,
-            "param": self.param,
-            "code": self.code,
-        }})
     }
 }
 
@@ -110,16 +47,6 @@ pub fn public(error: &CloudError) -> String {
         // The rest speak of tokens and settings alone.
         other => other.to_string(),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words += &format!(": {cause}");
-        source = cause.source();
-    }
-    words
 }
 
 impl From<tandem::Error> for ApiError {
@@ -175,21 +102,6 @@ impl From<SessionError> for ApiError {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.body())).into_response();
-        if let Some(pause) = self.retry_after {
-            let seconds = HeaderValue::from(pause.as_secs().max(1));
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
-        if self.status == StatusCode::UNAUTHORIZED {
-            let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-        }
-        response
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +126,7 @@ mod tests {
             CloudError::ContextFull,
         ];
         for error in errors {
-            let body = ApiError::from(SessionError::Cloud(error)).body().to_string();
+            let body = format!("{:?}", ApiError::from(SessionError::Cloud(error)).body());
             assert!(!body.contains("10.1.2.3") && !body.contains("secret"), "{body}");
         }
     }
@@ -225,6 +137,6 @@ mod tests {
         let error = SessionError::Edge(decode::EdgeError::new(path));
         let error = ApiError::from(error);
         assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(!error.body().to_string().contains("/home"));
+        assert!(!format!("{:?}", error.body()).contains("/home"));
     }
 }
