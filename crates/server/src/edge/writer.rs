@@ -211,7 +211,7 @@ fn begin<'a, P: Pair>(
         }
     };
     Ok(match request.watch() {
-        Some(alternatives) => generation.watch(alternatives),
+        Some(alternatives) => generation.with_details(alternatives),
         None => generation,
     })
 }
