@@ -7,7 +7,7 @@ use decode::Threshold;
 use engine::onnx::Folder;
 use models::{
     Environment, Home, Preset, PresetError,
-    preset::{Defaults, EdgeKind, RouterPart, SearchPath, Side},
+    preset::{Defaults, EdgeKind, ModelPart, RouterPart, SearchPath},
 };
 use onnx::precision::Precision;
 
@@ -91,7 +91,7 @@ pub fn cloud_adapter(given: &str, model: &mut Option<String>) -> anyhow::Result<
     adapter(&preset, side).with_context(missing)
 }
 
-fn adapter(preset: &Preset, side: &Side) -> Option<AdapterArg> {
+fn adapter(preset: &Preset, side: &ModelPart) -> Option<AdapterArg> {
     let part = side.adapter.as_ref()?;
     Some(AdapterArg::new(preset.path(&part.file), part.scale))
 }
@@ -100,7 +100,7 @@ fn adapter(preset: &Preset, side: &Side) -> Option<AdapterArg> {
 /// routers hold for no other.
 fn fill_model(
     preset: &Preset,
-    side: &Side,
+    side: &ModelPart,
     model: &mut Option<String>,
     option: &str,
 ) -> anyhow::Result<()> {

@@ -225,7 +225,7 @@ fn without_the_general_preset_top1_judges_and_says_so() {
     fs::write(general.join("router.safetensors"), "").unwrap();
     let done = ask();
     assert_eq!(done.code, Some(1));
-    assert!(done.err.contains("damaged or another file"), "{}", done.err);
+    assert!(done.err.contains("damaged or was replaced"), "{}", done.err);
 }
 
 const QUESTION: &str = "Question: Where would you put a plate after washing it?\nChoices:\n\

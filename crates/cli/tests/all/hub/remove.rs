@@ -45,7 +45,7 @@ fn files_of_other_programs_stay() {
     machine.pulled("hf:test/tiny-GGUF:Q4_K_M");
     let done = machine.run(&["rm", "hf:test/tiny-GGUF:Q8_0"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.err.contains("tandem did not fetch it"), "{}", done.err);
+    assert!(done.err.contains("another program downloaded it"), "{}", done.err);
     assert_eq!(machine.run(&["rm", "hf:test/tiny-GGUF"]).code, Some(0));
     let left = files(&machine.cache());
     assert_eq!(left.len(), 4, "{left:?}");
