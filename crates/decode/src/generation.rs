@@ -38,6 +38,20 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
+    /// Returns the models with their caches, for the next generation, and the transcript.
+    pub fn into_parts(self) -> (Option<E>, Option<C>, Transcript) {
+        match self {
+            Self::Edge(session) => {
+                let (edge, cloud, transcript) = session.into_parts();
+                (Some(edge), cloud, transcript)
+            }
+            Self::Large(relay) => {
+                let (cloud, transcript) = relay.into_parts();
+                (None, Some(cloud), transcript)
+            }
+        }
+    }
+
     /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         match self {

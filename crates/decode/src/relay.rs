@@ -111,6 +111,11 @@ impl<C: Cloud> Relay<C> {
         self.transcript
     }
 
+    /// Returns the cloud with its cache, for the next generation, and the transcript.
+    pub fn into_parts(self) -> (C, Transcript) {
+        (self.cloud, self.transcript)
+    }
+
     /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)

@@ -162,6 +162,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.transcript
     }
 
+    /// Returns the models with their caches, for the next generation, and the transcript.
+    pub fn into_parts(self) -> (E, Option<C>, Transcript) {
+        (self.edge, self.routing.map(|routing| routing.cloud), self.transcript)
+    }
+
     /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)

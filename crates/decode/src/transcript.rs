@@ -77,6 +77,13 @@ pub struct Transcript {
     totals: Totals,
 }
 
+impl Default for Transcript {
+    /// The transcript of a text that was never started.
+    fn default() -> Self {
+        Self::new(Limits { max_tokens: 0, stops: vec![] })
+    }
+}
+
 impl Transcript {
     pub(crate) fn new(limits: Limits) -> Self {
         let now = Instant::now();
