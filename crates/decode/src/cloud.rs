@@ -1,6 +1,6 @@
 //! The trait of the large model, wherever it runs, and the types of an ask and its answer.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
