@@ -6,7 +6,7 @@ use decode::Threshold;
 use engine::{Adapter, onnx::Folder};
 use models::{
     Preset, PresetError,
-    preset::{Defaults, EdgeKind, RouterPart, ModelPart},
+    preset::{Defaults, EdgeKind, ModelPart, RouterPart},
 };
 use onnx::precision::Precision;
 

@@ -24,12 +24,8 @@ pub enum BenchCommand {
     Agree(BenchAgreeArgs),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
-<<<<<<< HEAD
     /// Compare Tandem with the loop of the original system, which keeps no cache on either side
-=======
-    /// Tandem beside the loop of the original system, which keeps no cache on either side
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
->>>>>>> house
     Original(Box<BenchOriginalArgs>),
     /// What the edge server costs in addition to decoding, for one text and for several at once, in
     /// mode small

@@ -82,24 +82,16 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// List presets, or check the files of one
     Preset(PresetArgs),
-<<<<<<< HEAD
     /// Train, calibrate and inspect routers
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),
     /// Measure the accuracy of the pair, by router and budget
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Eval(EvalArgs),
     /// Make a page with plots, and a summary, from the results of eval
-=======
-    /// Make, calibrate and look at routers
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
-    Router(RouterArgs),
-    /// Measure how good the pair's answers are, by router and budget
-    #[cfg_attr(not(feature = "lab"), command(hide = true))]
-    Eval(EvalArgs),
-    /// Results of eval as a page with plots, and as a summary
-    #[cfg_attr(not(feature = "lab"), command(hide = true))]
->>>>>>> house
     Report(ReportArgs),
-    /// ONNX models: give out the hidden state, or write a GGUF model as one
+    /// ONNX models: make the hidden state an output, or export a GGUF model
     Onnx(OnnxArgs),
     /// Measure this machine
     Bench(BenchArgs),

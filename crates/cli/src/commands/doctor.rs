@@ -254,7 +254,7 @@ async fn meet(
             Ok(_) => findings.ok("vocabulary", "the edge's: token ids travel"),
             Err(reason) => {
                 let advice = "nothing, or choose two models of one family: ids are exact";
-                let found = format!("text travels: {reason}");
+                let found = format!("text is exchanged: {reason}");
                 findings.add("vocabulary", Level::Warn, found, advice);
             }
         }

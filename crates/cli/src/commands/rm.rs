@@ -19,10 +19,14 @@ pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
         let removed = models::remove(&store.home, &store.catalog, name)?;
         (name.to_owned(), removed.with_context(|| format!("{name} is not here"))?)
     } else if Path::new(name).exists() || store.home.models().join(name).exists() {
-        bail!("{name} is a file of your own: tandem removes only what tandem pull has fetched");
+        bail!(
+            "{name} is a file of your own: tandem removes only what `tandem pull` has downloaded"
+        );
     } else {
-        bail!("{name} is no model that tandem pulls; `tandem pull --list` shows what is here");
+        bail!(
+            "{name} is not a model that tandem pulls; `tandem pull --list` lists the models here"
+        );
     };
-    say(&format!("{name} is removed: {} freed", indicatif::DecimalBytes(bytes)));
+    say(&format!("removed {name}: {} freed", indicatif::DecimalBytes(bytes)));
     Ok(ExitCode::SUCCESS)
 }
