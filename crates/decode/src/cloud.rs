@@ -118,7 +118,7 @@ pub enum CloudError {
     #[error("the cloud at {url} cannot be reached: {reason}")]
     Unreachable { url: String, reason: String },
     #[error("the cloud at {url} did not answer within {} s", after.as_secs_f32())]
-    TooLate { url: String, after: Duration },
+    TimedOut { url: String, after: Duration },
     #[error("the cloud refused: {message} (status {status})")]
     Refused { status: u16, message: String, retry_after: Option<Duration> },
     /// Redirects are not followed: the key must not reach another server.
@@ -127,10 +127,10 @@ pub enum CloudError {
     #[error(
         "{url} does not answer like {engine}: {reason}; check the address and the kind of engine"
     )]
-    Garbled { url: String, engine: &'static str, reason: String },
+    InvalidAnswer { url: String, engine: &'static str, reason: String },
     /// The circuit breaker is open: the cloud is not asked until `left` has passed.
     #[error("the cloud failed and is not asked again for {:.1} s: {last}", left.as_secs_f32())]
-    Resting { left: Duration, last: Box<CloudError> },
+    CircuitOpen { left: Duration, last: Box<CloudError> },
     #[error("the cloud is not asked in offline mode")]
     Offline,
     #[error(
@@ -162,21 +162,21 @@ impl CloudError {
         matches!(
             self,
             Self::Unreachable { .. }
-                | Self::TooLate { .. }
+                | Self::TimedOut { .. }
                 | Self::Refused { .. }
                 | Self::Redirected { .. }
-                | Self::Garbled { .. }
+                | Self::InvalidAnswer { .. }
         )
     }
 
     /// Whether the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::TooLate { .. } => true,
+            Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Refused { status, .. } => {
                 matches!(status, 408 | 429 | 500..=599) && !matches!(status, 501 | 505)
             }
-            Self::Resting { last, .. } => last.is_temporary(),
+            Self::CircuitOpen { last, .. } => last.is_temporary(),
             _ => false,
         }
     }

@@ -41,7 +41,7 @@ impl Environment {
 #[derive(Debug, Error)]
 pub enum HomeError {
     #[error("there is no folder for models: set TANDEM_HOME to one")]
-    Nowhere,
+    NoFolder,
     #[error("the model {name} is not here ({}): run `tandem pull`", path.display())]
     NotPulled { name: String, path: PathBuf },
     #[error("{}: {source}", path.display())]
@@ -65,7 +65,7 @@ impl Home {
     pub fn find(environment: Environment) -> Result<Self, HomeError> {
         let cache = || environment.home.map(|home| home.join(".cache"));
         let xdg = || environment.xdg_cache_home.or_else(cache).map(|c| c.join("tandem"));
-        let root = environment.tandem_home.or_else(xdg).ok_or(HomeError::Nowhere)?;
+        let root = environment.tandem_home.or_else(xdg).ok_or(HomeError::NoFolder)?;
         Ok(Self { root })
     }
 

@@ -23,7 +23,7 @@ impl FromStr for Pullable {
         match text {
             "models" => Ok(Self::Models),
             "onnxruntime" => Ok(Self::Onnxruntime),
-            _ if Name::is_meant(text) => {
+            _ if Name::is_hub_name(text) => {
                 text.parse().map(Self::Hub).map_err(|e: models::HubError| e.to_string())
             }
             _ => Err("write models, onnxruntime, or hf:OWNER/REPO with a file, a folder or a \

@@ -11,7 +11,7 @@ use crate::{args::RmArgs, config::UsageError, show::say};
 pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
     let store = Store::with_catalog(args.catalog.as_deref())?;
     let name = args.name.as_str();
-    let (name, bytes) = if Name::is_meant(name) {
+    let (name, bytes) = if Name::is_hub_name(name) {
         let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;
         let removed = hub::remove(&store.home, &Cache::find(&variable)?, &name)?;
         (removed.name, removed.bytes)

@@ -92,7 +92,7 @@ impl Client {
             siblings: Vec<Sibling>,
         }
         let what = repo.to_string();
-        let garbled = |reason: String| HubError::Garbled { what: what.clone(), reason };
+        let garbled = |reason: String| HubError::InvalidAnswer { what: what.clone(), reason };
         let url = self.url(&["api", "models"], repo, &["revision", "main"]);
         let (url, response) = self.follow(&Method::GET, url, None, |_| false)?;
         let response = self.check_status(repo, &what, response)?;
@@ -125,7 +125,7 @@ impl Client {
         let bytes = text(&headers, "x-linked-size")
             .or_else(|| text(&headers, CONTENT_LENGTH.as_str()).filter(|_| !has_hash(&headers)));
         let garbled =
-            |reason: &str| HubError::Garbled { what: what.clone(), reason: reason.into() };
+            |reason: &str| HubError::InvalidAnswer { what: what.clone(), reason: reason.into() };
         let hash = etag.and_then(Hash::from_etag);
         Ok(FileInfo {
             hash: hash.ok_or_else(|| garbled("it has no hash to check the file against"))?,
@@ -157,7 +157,7 @@ impl Client {
                 let start = said.strip_prefix("bytes ").and_then(|r| r.split('-').next());
                 if start.and_then(|s| s.parse().ok()) != Some(from) {
                     let reason = format!("bytes from {from} were requested, and {said} was sent");
-                    return Err(HubError::Garbled { what, reason: sanitise(&reason) });
+                    return Err(HubError::InvalidAnswer { what, reason: sanitise(&reason) });
                 }
                 Ok(Body { response, from, host })
             }
@@ -191,7 +191,7 @@ impl Client {
             let Some(target) = target.filter(|_| !enough(response.headers())) else {
                 return Ok((url, response));
             };
-            let garbled = |reason: String| HubError::Garbled { what: host(&url), reason };
+            let garbled = |reason: String| HubError::InvalidAnswer { what: host(&url), reason };
             let next = url.join(target).map_err(|e| garbled(format!("a redirect: {e}")))?;
             let is_web = matches!(next.scheme(), "http" | "https");
             if !is_web || (url.scheme() == "https" && next.scheme() != "https") {
@@ -199,7 +199,7 @@ impl Client {
             }
             url = next;
         }
-        Err(HubError::Garbled { what: host(&url), reason: "too many redirects".into() })
+        Err(HubError::InvalidAnswer { what: host(&url), reason: "too many redirects".into() })
     }
 
     /// Turns an error status into an error that says what to do.

@@ -49,7 +49,7 @@ pub enum HubError {
     #[error("the hub answered {status} for {what}{reason}")]
     Refused { what: String, status: u16, reason: String },
     #[error("the hub's answer about {what} cannot be used: {reason}")]
-    Garbled { what: String, reason: String },
+    InvalidAnswer { what: String, reason: String },
     #[error("{file} arrived damaged: its {kind} is not the hub's; it was deleted, pull again")]
     Damaged { file: String, kind: &'static str },
     #[error("{file} cannot be used: {reason}")]

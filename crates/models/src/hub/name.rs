@@ -60,7 +60,7 @@ impl fmt::Display for Repo {
 
 impl Name {
     /// Whether a text is a name on the hub rather than a path or a name in the catalog.
-    pub fn is_meant(text: &str) -> bool {
+    pub fn is_hub_name(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 }
