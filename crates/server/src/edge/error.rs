@@ -34,15 +34,15 @@ impl ApiError {
 pub fn public(error: &CloudError) -> String {
     match error {
         CloudError::Unreachable { .. } => "the cloud cannot be reached".into(),
-        CloudError::TooLate { after, .. } => {
+        CloudError::TimedOut { after, .. } => {
             format!("the cloud did not answer within {} s", after.as_secs_f32())
         }
         CloudError::Refused { status, .. } => format!("the cloud refused (status {status})"),
         CloudError::Redirected { .. } => "the cloud redirects elsewhere".into(),
-        CloudError::Garbled { .. } => "the cloud's answer makes no sense".into(),
-        CloudError::Resting { left, last } => {
+        CloudError::InvalidAnswer { .. } => "the cloud sent an invalid answer".into(),
+        CloudError::CircuitOpen { left, last } => {
             let left = left.as_secs_f32();
-            format!("the cloud is left alone for {left:.1} s more after failing: {}", public(last))
+            format!("the cloud failed and is not asked again for {left:.1} s: {}", public(last))
         }
         // The rest speak of tokens and settings alone.
         other => other.to_string(),
@@ -113,15 +113,15 @@ mod tests {
             CloudError::Unreachable { url: url.clone(), reason: format!("{url} refused") };
         let errors = [
             unreachable.clone(),
-            CloudError::TooLate { url: url.clone(), after: Duration::from_secs(2) },
+            CloudError::TimedOut { url: url.clone(), after: Duration::from_secs(2) },
             CloudError::Refused { status: 401, message: format!("{key} {url}"), retry_after: None },
             CloudError::Redirected { url: url.clone(), target: url.clone() },
-            CloudError::Garbled {
+            CloudError::InvalidAnswer {
                 url: url.clone(),
                 engine: "vLLM",
                 reason: format!("{key} {url}"),
             },
-            CloudError::Resting { left: Duration::from_secs(1), last: Box::new(unreachable) },
+            CloudError::CircuitOpen { left: Duration::from_secs(1), last: Box::new(unreachable) },
             CloudError::Offline,
             CloudError::ContextFull,
         ];
