@@ -8,10 +8,14 @@
 //! 6. what was written is *accepted*: into the text, the trace, and the edge's next step.
 //!
 //! An overruled proposal is never read by anyone, so neither side has anything to undo.
+//!
+//! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
+//! where the time of every position goes; where nobody listens they cost a comparison each.
 
 use std::{sync::Arc, time::Instant};
 
 use thiserror::Error;
+use tracing::{Instrument, field, trace_span};
 
 use crate::{
     Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
@@ -148,14 +152,18 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
-        let step = self.edge.step(&self.unread).await?;
+        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
+        let step = self.edge.step(&self.unread).instrument(reading).await?;
         self.read += self.unread.len();
         self.unread.clear();
 
         let (score, mut times) = self.judge(&step);
         let written = match self.decide(score) {
             Decision::Keep => self.keep(&step)?,
-            Decision::Ask => self.ask(&step, &mut times).await?,
+            Decision::Ask => {
+                let asking = trace_span!("ask", position = self.read);
+                self.ask(&step, &mut times).instrument(asking).await?
+            }
         };
         let alternatives = self.alternatives(&step);
         Ok(Some(self.accept(written, alternatives, score, times)))
@@ -188,7 +196,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn judge(&self, step: &Step) -> (Option<Score>, Times) {
         let started = Instant::now();
-        let score = self.routing.as_ref().map(|r| r.router.score(step));
+        let score = self.routing.as_ref().map(|r| {
+            let span = trace_span!("score", score = field::Empty).entered();
+            let score = r.router.score(step);
+            span.record("score", score.value());
+            score
+        });
         let times = Times {
             edge_prefill: step.reading.prefill,
             edge_decode: step.reading.decode,
@@ -336,6 +349,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         score: Option<Score>,
         times: Times,
     ) -> Span {
+        let (source, tokens) = (draft.source.name(), draft.tokens.len());
+        let _span = trace_span!("accept", source, tokens).entered();
         if draft.tokens.is_empty() {
             self.transcript.spend(times, draft.usage);
             return self.transcript.end_by(draft.source, FinishReason::Stop);
