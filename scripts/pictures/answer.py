@@ -6,6 +6,7 @@ usage: answer.py QUESTION SMALL.json JOINT.json >answer.svg
 
 import json
 import sys
+from itertools import groupby
 from xml.sax.saxutils import escape
 
 from style import picture
@@ -26,45 +27,36 @@ CSS = f"""
 """
 
 
-def words(tokens):
-    """Words with the white space before them, each a list of (text, source)."""
-    row = []
-    for token in tokens:
-        for character in token["text"]:
-            if not row or (character.isspace() and not row[-1][-1][0].isspace()):
-                row.append([])
-            word = row[-1]
-            if word and word[-1][1] == token["source"] and not word[-1][0].isspace():
-                word[-1] = (word[-1][0] + character, token["source"])
-            else:
-                word.append((character, token["source"]))
-    return row
-
-
 def wrap(tokens):
-    """Lines of at most COLUMNS characters, each a list of (text, source)."""
-    lines = [[]]
-    for word in words(tokens):
-        length = sum(len(text) for text, _ in word)
-        if sum(len(text) for text, _ in lines[-1]) + length > COLUMNS:
+    """Lines of at most COLUMNS letters, each a list of (letter, whether the cloud wrote it)."""
+    letters = [(letter, token["source"] == "cloud") for token in tokens for letter in token["text"]]
+    lines, word = [[]], []
+    for letter, cloud in [*letters, ("\n", False)]:
+        if not letter.isspace():
+            word.append((letter, cloud))
+            continue
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > COLUMNS:
             lines.append([])
-        if not lines[-1] and word[0][0].isspace():
-            word = word[1:]
+        elif lines[-1] and word:
+            lines[-1].append((" ", False))
         lines[-1] += word
-    return lines
+        word = []
+        if letter == "\n":
+            lines.append([])
+    return lines[:-1]
 
 
 def draw(line, top):
     """One line of text, with a tint and a stroke below what the cloud wrote."""
-    marks, column = [], 0
-    for text, source in line:
-        if source != "edge" and text.strip():
-            lead = len(text) - len(text.lstrip())
-            x, width = LEFT + (column + lead) * LETTER, len(text.strip()) * LETTER
+    marks, spans, column = [], [], 0
+    for cloud, letters in groupby(line, key=lambda letter: letter[1]):
+        text = "".join(letter for letter, _ in letters)
+        x, width = LEFT + column * LETTER, len(text) * LETTER
+        if cloud:
             marks.append(f'<rect class="tint" x="{x - 3:.1f}" y="{top - 17}" width="{width + 6:.1f}" height="24" rx="4"/>')
             marks.append(f'<path class="cloud-line" stroke-width="2" d="M{x:.1f} {top + 5}h{width:.1f}"/>')
+        spans.append(f'<tspan class="{"cloud" if cloud else "ink"}">{escape(text)}</tspan>')
         column += len(text)
-    spans = (f'<tspan class="{"ink" if source == "edge" else "cloud"}">{escape(text)}</tspan>' for text, source in line)
     marks.append(f'<text x="{LEFT}" y="{top}" textLength="{column * LETTER:.1f}">{"".join(spans)}</text>')
     return marks
 
