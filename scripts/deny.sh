@@ -22,4 +22,5 @@ else
     echo "deny: known faults are NOT checked, because the RustSec database cannot be fetched:" >&2
     tail -n 3 "$tools/fetch.log" >&2
 fi
-"$deny" --log-level warn check --hide-inclusion-graph $checks
+# Two versions of one crate are only a warning: `cargo tree --duplicates` shows who brings them.
+"$deny" --log-level error check $checks
