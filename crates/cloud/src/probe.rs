@@ -8,11 +8,12 @@ use serde_json::Value;
 use crate::{
     connection::{EngineConnection, SIDE_REQUEST_TIMEOUT},
     conversation::Conversation,
-    embedded::Embedded,
     engine::{Dialect, Engine, EngineInfo, LlamaServer, OpenAi, Sglang, Vllm, count, string},
     http::Http,
     opening::Opening,
     remote::Client,
+    tandem::TandemClient,
+    transport::Transport,
 };
 
 /// How long a server may take to say who it is.
@@ -39,7 +40,8 @@ pub(crate) async fn probe(
     };
     tracing::debug!(%engine, "a cloud answers");
     if engine == Engine::Tandem {
-        return Ok(Client::Embedded(Box::new(Embedded::new(http, opening))));
+        let transport = Transport::Http(http.with_engine(engine.title()));
+        return Ok(Client::Tandem(Box::new(TandemClient::new(transport, opening))));
     }
     let http = &http.with_engine(engine.title());
     let about = about(http, engine, model).await?;

@@ -1,4 +1,5 @@
-//! The session protocol: JSON over HTTP, the same over loopback when the cloud is embedded.
+//! The session protocol: JSON over HTTP, and the same types by value when the cloud is in the same
+//! process.
 //!
 //! | request | carries | answers |
 //! |---|---|---|
@@ -132,12 +133,12 @@ pub struct Next {
     /// How the cloud is to choose.
     #[serde(default)]
     pub sampling: Sampling,
-    /// What the edge record_step here, where the cloud welcomed that.
+    /// What the edge saw here, where the cloud welcomed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge: Option<EdgeState>,
 }
 
-/// What the edge record_step at a position; made and read in [`seen`](crate::seen).
+/// What the edge saw at a position; made and read in [`seen`](crate::seen).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeState {
@@ -269,6 +270,8 @@ pub mod code {
     pub const BUSY: &str = "busy";
     /// The model failed.
     pub const MODEL: &str = "model_failed";
+    /// The server itself failed.
+    pub const INTERNAL: &str = "internal_error";
 }
 
 /// The server is alive.

@@ -1,4 +1,4 @@
-//! What the edge record_step at a position, on its way to a cloud that collects: made there, read here.
+//! What the edge saw at a position, on its way to a cloud that collects: made there, read here.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use decode::{

@@ -98,6 +98,19 @@ pub enum OnCloudError {
     Fail,
 }
 
+impl FromStr for OnCloudError {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "keep" => Ok(Self::Keep),
+            "wait" => Ok(Self::Wait),
+            "fail" => Ok(Self::Fail),
+            _ => Err(format!("{text:?} is none of keep, wait and fail")),
+        }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CloudError {

@@ -38,6 +38,20 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
+    /// Gives back what it was made from, and what happened.
+    pub fn into_parts(self) -> (Option<E>, Option<C>, Transcript) {
+        match self {
+            Self::Edge(session) => {
+                let (edge, cloud, transcript) = session.into_parts();
+                (Some(edge), cloud, transcript)
+            }
+            Self::Large(relay) => {
+                let (cloud, transcript) = relay.into_parts();
+                (None, Some(cloud), transcript)
+            }
+        }
+    }
+
     /// What happened so far.
     pub fn transcript(&self) -> &Transcript {
         match self {

@@ -115,6 +115,11 @@ impl<C: Cloud> Relay<C> {
         self.transcript
     }
 
+    /// Gives the cloud back, with what its cache holds, and what happened.
+    pub fn into_parts(self) -> (C, Transcript) {
+        (self.cloud, self.transcript)
+    }
+
     /// The caller's word that this is the end; what was held back can be shown now.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)

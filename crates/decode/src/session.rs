@@ -179,6 +179,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.transcript
     }
 
+    /// Gives the edge and the cloud back, with what their caches hold, and what happened.
+    pub fn into_parts(self) -> (E, Option<C>, Transcript) {
+        (self.edge, self.routing.map(|routing| routing.cloud), self.transcript)
+    }
+
     /// The caller's word that this is the end; what was held back can be shown now.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)

@@ -82,6 +82,13 @@ pub struct Transcript {
     tally: Tally,
 }
 
+impl Default for Transcript {
+    /// Of a text that was never begun.
+    fn default() -> Self {
+        Self::new(Limits { max_tokens: 0, stops: vec![] })
+    }
+}
+
 impl Transcript {
     pub(crate) fn new(limits: Limits) -> Self {
         let now = Instant::now();

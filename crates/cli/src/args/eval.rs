@@ -7,9 +7,10 @@ use decode::Threshold;
 use eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
+use tandem::{RouterSpec, Share};
+
 use crate::{
     config::count,
-    judge::{RouterArg, Share},
 };
 
 #[derive(Debug, ClapArgs)]
@@ -40,7 +41,7 @@ pub struct EvalArgs {
 
     /// Routers to measure: files or names
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
-    pub router: Vec<RouterArg>,
+    pub router: Vec<RouterSpec>,
 
     /// What to compare with, at the same share of tokens; choices between whole answers are always
     /// among the rows

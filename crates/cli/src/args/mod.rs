@@ -8,6 +8,7 @@ mod pull;
 mod report;
 mod router;
 mod serve;
+mod words;
 
 pub use self::bench::{
     BenchAgreeArgs, BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs,
@@ -25,18 +26,14 @@ pub use self::serve::{ListenArgs, ServeArgs};
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use cloud::{Delay, Engine};
-use decode::Threshold;
+use decode::{OnCloudError, Threshold};
 use engine::onnx::Provider;
+pub use tandem::{Mode, builder::SYSTEM};
+use tandem::{RouterSpec, Share};
 
-use crate::{
-    config::{AdapterArg, count, time},
-    judge::{RouterArg, Share},
-};
-
-/// The system message where none is given: the models' own defaults differ.
-pub const SYSTEM: &str = "You are a helpful assistant.";
+use crate::config::{AdapterArg, count, time};
 
 /// Two models write one text: a small one on this device almost all of it, a large one in the
 /// cloud the few words where the small one cannot be trusted.
@@ -93,17 +90,6 @@ pub enum Command {
     },
 }
 
-/// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// The small model alone
-    Small,
-    /// The small model, and the large one where the router asks it
-    Joint,
-    /// The large model alone
-    Large,
-}
-
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
     /// The prompt; "-" reads it from stdin
@@ -152,7 +138,7 @@ pub struct OutputArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct GenerateArgs {
     /// Who writes
-    #[arg(long, value_enum, default_value_t = Mode::Joint)]
+    #[arg(long, value_name = "MODE", default_value = "joint", value_parser = words::mode())]
     pub mode: Mode,
 
     /// Adapters and router for one kind of question: a name `tandem preset list` shows, or a folder
@@ -171,7 +157,7 @@ pub struct GenerateArgs {
     /// Who judges: a router file, or top1, margin, entropy, random, random:SHARE, never or always.
     /// Without it, the preset's, or a general one made for the default edge; with another edge, top1
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     /// Stop after this many tokens
     #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
@@ -201,23 +187,6 @@ pub struct GenerateArgs {
 
     #[command(flatten)]
     pub machine: MachineArgs,
-}
-
-impl GenerateArgs {
-    /// As given, with what the preset adds.
-    pub fn with_preset(mut self) -> anyhow::Result<Self> {
-        let Some(given) = &self.preset else { return Ok(self) };
-        let own_router = self.router.is_some();
-        let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
-        let preset = crate::preset::apply(given, edge, cloud, Some(&mut self.router))?;
-        // Its defaults are for its own router.
-        if !own_router && self.threshold.is_none() && self.budget.is_none() {
-            (self.threshold, self.budget) = crate::preset::defaults(&preset)?;
-        }
-        // By its name from here on: where its folder is concerns nobody else.
-        self.preset = Some(preset.manifest().name.clone());
-        Ok(self)
-    }
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -334,7 +303,7 @@ pub struct CloudPlaceArgs {
     pub cloud_template: Option<String>,
 
     /// Where the cloud fails: keep the edge's own token, wait for the cloud, or fail
-    #[arg(long, value_enum, default_value_t = OnCloudError::Keep, help_heading = "Cloud")]
+    #[arg(long, value_name = "POLICY", default_value = "keep", value_parser = words::on_cloud_error(), help_heading = "Cloud")]
     pub on_cloud_error: OnCloudError,
 
     /// How long one ask may take
@@ -349,17 +318,6 @@ pub struct CloudPlaceArgs {
     /// Ask no cloud at all, and open no socket
     #[arg(long, conflicts_with = "cloud", help_heading = "Cloud")]
     pub offline: bool,
-}
-
-/// What a failure of the cloud means for the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnCloudError {
-    /// The edge's own token is taken and marked as a fallback; the cloud is tried again later
-    Keep,
-    /// The text waits until the cloud is back
-    Wait,
-    /// The text ends with an error
-    Fail,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -426,7 +384,7 @@ pub struct DoctorArgs {
 
     /// Whether this router fits: a file or a name
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,

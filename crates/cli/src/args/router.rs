@@ -6,7 +6,9 @@ use clap::{Args as ClapArgs, Subcommand};
 use decode::Threshold;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
-use crate::{config::count, judge::RouterArg};
+use tandem::RouterSpec;
+
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct RouterArgs {
@@ -61,7 +63,7 @@ pub struct CollectArgs {
     /// A second round with the router of the first: roll-outs by the joint decode, and states from
     /// joint decodes
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     /// The threshold of the second round's joint decodes
     #[arg(long, value_name = "0..1", default_value = "0.5")]

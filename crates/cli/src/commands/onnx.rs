@@ -5,11 +5,11 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Context;
 use models::catalog;
 use onnx::{Export, File, Hidden, Lora, Weights, hidden};
+use tandem::{Store, preset};
 
 use crate::{
     args::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg},
-    config::{Store, adapters},
-    preset,
+    config::adapters,
     show::say,
 };
 
@@ -52,12 +52,13 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
 }
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let mut merged = args.adapter.clone();
+    let store = Store::open()?;
+    let mut merged = adapters(&args.adapter);
     let mut model = args.model.clone();
     if let Some(preset) = &args.preset {
-        merged.push(preset::edge_adapter(preset, &mut model)?);
+        merged.push(preset::edge_adapter(&store, preset, &mut model)?);
     }
-    let model = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Edge)?;
+    let model = store.resolve(model.as_deref(), catalog::Default::Edge)?;
     let lora = |a: engine::Adapter| Lora { path: a.path, scale: a.scale };
     let weights = match args.weights {
         WeightsArg::Int8 => Weights::Int8,
@@ -65,7 +66,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         WeightsArg::Fp16 => Weights::Fp16,
         WeightsArg::Fp32 => Weights::Fp32,
     };
-    let adapters = adapters(&merged).into_iter().map(lora).collect();
+    let adapters = merged.into_iter().map(lora).collect();
     let options = Export { model, adapters, weights, force: args.force };
     let written = onnx::export(&options, &args.output)?;
     let (path, megabytes) = (written.model.display(), written.bytes / 1_000_000);

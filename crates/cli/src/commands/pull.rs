@@ -9,15 +9,15 @@ use models::{
     hub::{self, Access, Cache, Name},
 };
 use serde_json::json;
+use tandem::{Store, store::{ONNX_RUNTIME, variable}};
 
 use crate::{
     args::{PullArgs, Pullable},
-    config::{ONNX_RUNTIME, Store, variable},
-    show::say,
+        show::say,
 };
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
-    let store = Store::open(args.catalog.as_deref())?;
+    let store = Store::with_catalog(args.catalog.as_deref())?;
     if args.list {
         list(&store, args.json)?;
         return Ok(ExitCode::SUCCESS);

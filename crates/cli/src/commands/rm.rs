@@ -4,15 +4,16 @@ use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context, bail};
 use models::hub::{self, Cache, Name};
+use tandem::{Store, store::variable};
 
 use crate::{
     args::RmArgs,
-    config::{Store, UsageError, variable},
+    config::UsageError,
     show::say,
 };
 
 pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
-    let store = Store::open(args.catalog.as_deref())?;
+    let store = Store::with_catalog(args.catalog.as_deref())?;
     let name = args.name.as_str();
     let (name, bytes) = if Name::is_meant(name) {
         let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;

@@ -16,10 +16,10 @@ use std::{
 };
 
 use ::cloud::{
-    protocol::{EdgeModel, EdgeState},
-    seen::DecodedState,
+    protocol::EdgeModel,
+    service::{Collector, Observed},
 };
-use decode::{Exchange, Token, Vocabulary};
+use decode::Exchange;
 use prometheus_client::metrics::counter::Counter;
 use router::{
     CollectionError, Label, LabelSource, Sample,
@@ -29,8 +29,6 @@ use router::{
     },
     label::Choice,
 };
-
-use super::{conversation::known, error::ApiError, routes::refuse, sessions::Session};
 
 /// How many samples a shard holds: a kill loses at most this many.
 const SHARD: usize = 256;
@@ -46,7 +44,7 @@ const LONGEST_NAME: usize = 1024;
 
 /// Where samples of live use go.
 #[derive(Debug)]
-pub struct Collector {
+pub struct TrafficCollector {
     folder: PathBuf,
     /// The cloud's name.
     cloud: String,
@@ -69,27 +67,7 @@ struct Line {
     writer: JoinHandle<()>,
 }
 
-/// A session whose edge shares what it sees.
-#[derive(Debug)]
-pub(crate) struct Source {
-    /// The length of its hidden state.
-    hidden: usize,
-    /// The conversation's number, from its first sample on.
-    example: Option<u32>,
-    /// Where the last sample was: an ask that is repeated counts once.
-    last: Option<usize>,
-}
-
-impl Source {
-    /// A turn that goes on with an earlier one is of the same conversation.
-    pub fn follow(&mut self, earlier: &Session, prompt: &[Token]) {
-        if prompt.starts_with(earlier.conversation.prompt()) {
-            self.example = earlier.source.as_ref().and_then(|source| source.example);
-        }
-    }
-}
-
-impl Collector {
+impl TrafficCollector {
     /// Begins in a folder, or goes on behind what is there. The folder must be this cloud's.
     pub fn start(folder: PathBuf, cloud: String) -> Result<Self, CollectionError> {
         let claim = traffic::claim(&folder)?;
@@ -107,32 +85,6 @@ impl Collector {
         let line = Mutex::new(Some(Line { samples, writer }));
         let failed = AtomicBool::new(false);
         Ok(Self { folder, cloud, traffic, examples, line, taken, lost, failed, _claim: claim })
-    }
-
-    /// Whether this edge's states belong into the folder, which the first of them begins; or why
-    /// they do not. Blocks on the disk.
-    pub(crate) fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<Source, String> {
-        let hidden = edge.hidden;
-        let about = self.about(edge, exchange)?;
-        let mut traffic = lock(&self.traffic);
-        let checked = match &*traffic {
-            Some(traffic) => traffic.check(&about),
-            None => Traffic::begin(&self.folder, about).map(|begun| *traffic = Some(begun)),
-        };
-        match checked {
-            Ok(()) => Ok(Source { hidden, example: None, last: None }),
-            Err(CollectionError::Other { what, there, here, .. }) => {
-                tracing::info!(what, there, here, "an edge's states do not belong here");
-                Err(format!("{what} differs: {there} is collected here, not {here}"))
-            }
-            Err(error) => {
-                if !self.failed.swap(true, Ordering::Relaxed) {
-                    tracing::error!(%error, "nothing can be collected; answers go on");
-                }
-                // Paths of this machine stay on this machine.
-                Err("it cannot write; its log says why".into())
-            }
-        }
     }
 
     fn about(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
@@ -159,33 +111,6 @@ impl Collector {
         })
     }
 
-    /// Takes a sample of an ask that was answered: what the edge record_step, how much was accepted there,
-    /// and what the cloud held likeliest. Never waits.
-    pub(crate) fn take(
-        &self,
-        session: &mut Session,
-        sight: DecodedState,
-        at: usize,
-        likeliest: Token,
-    ) {
-        let exchange = session.conversation.exchange();
-        let vocabulary = session.sequence.model().vocabulary().clone();
-        let Some(source) = &mut session.source else { return };
-        if source.last.is_some_and(|last| at <= last) {
-            return;
-        }
-        source.last = Some(at);
-        let next = || self.examples.fetch_add(1, Ordering::Relaxed);
-        let place = (*source.example.get_or_insert_with(next), at);
-        let sample = sample(vocabulary.as_ref(), exchange, sight, place, likeliest);
-        let line = lock(&self.line);
-        match line.as_ref().map(|line| line.samples.try_send(sample)) {
-            Some(Ok(())) => self.taken.inc(),
-            // The disk does not keep up, or the end has come.
-            Some(Err(_)) | None => self.lost.inc(),
-        };
-    }
-
     /// Writes what is left and ends.
     pub fn finish(&self) {
         let line = lock(&self.line).take();
@@ -208,39 +133,55 @@ impl Collector {
     }
 }
 
-impl Drop for Collector {
+impl Collector for TrafficCollector {
+    /// The first edge that offers its states begins the folder.
+    fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
+        let about = self.about(edge, exchange)?;
+        let mut traffic = lock(&self.traffic);
+        let checked = match &*traffic {
+            Some(traffic) => traffic.check(&about),
+            None => Traffic::begin(&self.folder, about).map(|begun| *traffic = Some(begun)),
+        };
+        match checked {
+            Ok(()) => Ok(()),
+            Err(CollectionError::Other { what, there, here, .. }) => {
+                tracing::info!(what, there, here, "an edge's states do not belong here");
+                Err(format!("{what} differs: {there} is collected here, not {here}"))
+            }
+            Err(error) => {
+                if !self.failed.swap(true, Ordering::Relaxed) {
+                    tracing::error!(%error, "nothing can be collected; answers go on");
+                }
+                // Paths of this machine stay on this machine.
+                Err("it cannot write; its log says why".into())
+            }
+        }
+    }
+
+    fn number(&self) -> u32 {
+        self.examples.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn take(&self, observed: Observed<'_>) {
+        let sample = sample(observed);
+        let line = lock(&self.line);
+        match line.as_ref().map(|line| line.samples.try_send(sample)) {
+            Some(Ok(())) => self.taken.inc(),
+            // The disk does not keep up, or the end has come.
+            Some(Err(_)) | None => self.lost.inc(),
+        };
+    }
+}
+
+impl Drop for TrafficCollector {
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-/// Checks what an edge says it record_step, before anything is done for it.
-pub(crate) fn read(
-    session: &Session,
-    seen: Option<&EdgeState>,
-) -> Result<Option<DecodedState>, ApiError> {
-    let Some(seen) = seen else { return Ok(None) };
-    let Some(source) = &session.source else {
-        let message = "edge: this session takes no states; offer them when it is opened";
-        return Err(ApiError::invalid(message));
-    };
-    let exchange = session.conversation.exchange();
-    if exchange == Exchange::Ids {
-        let known = known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed]);
-        known.map_err(|refusal| refuse(refusal, session))?;
-    }
-    let sight = seen.read(source.hidden, exchange);
-    sight.map(Some).map_err(|reason| ApiError::invalid(format!("edge: {reason}")))
-}
-
-/// What is kept of a position: `place` is the conversation's number and how much of it there was.
-fn sample(
-    vocabulary: &dyn Vocabulary,
-    exchange: Exchange,
-    sight: DecodedState,
-    place: (u32, usize),
-    likeliest: Token,
-) -> Sample {
+/// What is kept of a position.
+fn sample(observed: Observed<'_>) -> Sample {
+    let Observed { vocabulary, exchange, edge: seen, likeliest, conversation, position } = observed;
     let piece = vocabulary.piece(likeliest);
     let cloud = match exchange {
         _ if vocabulary.is_end(likeliest) => Choice::End,
@@ -248,10 +189,10 @@ fn sample(
         Exchange::Text => Choice::Piece(&piece),
     };
     let edge = match exchange {
-        Exchange::Ids if vocabulary.is_end(sight.proposed) => Choice::End,
-        Exchange::Ids => Choice::Id(sight.proposed),
-        Exchange::Text if sight.piece.is_empty() => Choice::End,
-        Exchange::Text => Choice::Piece(&sight.piece),
+        Exchange::Ids if vocabulary.is_end(seen.proposed) => Choice::End,
+        Exchange::Ids => Choice::Id(seen.proposed),
+        Exchange::Text if seen.piece.is_empty() => Choice::End,
+        Exchange::Text => Choice::Piece(&seen.piece),
     };
     Sample {
         label: Label::Unknown,
@@ -259,10 +200,10 @@ fn sample(
         edge_logprob: f32::NAN,
         cloud_logprob: f32::NAN,
         agrees: Some(edge.agrees(cloud)),
-        example: place.0,
-        position: u32::try_from(place.1).unwrap_or(u32::MAX),
-        hidden: sight.hidden,
-        features: sight.features,
+        example: conversation,
+        position: u32::try_from(position).unwrap_or(u32::MAX),
+        hidden: seen.hidden.clone(),
+        features: seen.features,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The one door through which errors leave the server.
 
-use ::cloud::protocol::{Failure, Place, Problem, code};
+use ::cloud::{
+    protocol::{Failure, Place, Problem, code},
+    service::ServiceError,
+};
 use axum::{
     Json,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use engine::EngineError;
 
 /// An error as the caller sees it.
 #[derive(Debug)]
@@ -30,45 +32,34 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, code::NOT_FOUND, message)
     }
 
-    pub fn conflict(message: impl Into<String>, have: Place) -> Self {
-        let error = Self::new(StatusCode::CONFLICT, code::CONFLICT, message);
-        Self { have: Some(have), ..error }
-    }
-
-    pub fn evicted() -> Self {
-        let message = "the session was evicted to make room: open a new one";
-        Self::new(StatusCode::GONE, code::EVICTED, message)
-    }
-
-    pub fn context_full(tokens: usize, context: usize) -> Self {
-        let message = format!("{tokens} tokens do not fit a context of {context}");
-        Self::new(StatusCode::BAD_REQUEST, code::CONTEXT_FULL, message)
-    }
-
-    /// Paths of this machine stay on this machine.
-    pub fn model(error: &dyn std::error::Error) -> Self {
-        tracing::error!(%error, "the model failed");
-        let message = "the model failed; the server's log says why";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::MODEL, message)
-    }
-
-    pub fn busy() -> Self {
-        let message = "every session is busy: try again";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, code::BUSY, message)
+    pub fn internal(error: &dyn std::error::Error) -> Self {
+        tracing::error!(%error, "the server failed");
+        let message = "the server failed; its log says why";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL, message)
     }
 }
 
-impl From<EngineError> for ApiError {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Full { cells, wanted, .. } if wanted > cells => {
-                Self::context_full(wanted, cells)
+impl From<ServiceError> for ApiError {
+    fn from(error: ServiceError) -> Self {
+        // Paths of this machine stay on this machine.
+        let message = match &error {
+            ServiceError::ModelFailed { .. } => {
+                "the model failed; the server's log says why".into()
             }
-            // Others take the room, and all of them are at work.
-            EngineError::Full { .. } | EngineError::NoSequence { .. } => Self::busy(),
-            EngineError::Template { .. } => Self::invalid(error.to_string()),
-            other => Self::model(&other),
+            ServiceError::Internal { .. } => "the server failed; its log says why".into(),
+            other => other.to_string(),
+        };
+        let status = StatusCode::from_u16(error.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if status.is_server_error() && error != ServiceError::Busy {
+            tracing::error!(%error, "a request failed");
         }
+        let code = error.code();
+        let have = match error {
+            ServiceError::Conflict { have, .. } => Some(have),
+            _ => None,
+        };
+        Self { status, code, message, have }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use ::cloud::protocol::Cost;
+use ::cloud::{protocol::Cost, service::Observer};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-use super::collect::Collector;
+use super::collect::TrafficCollector;
 
 /// What is counted.
 pub(crate) struct Metrics {
@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub fn new(collector: Option<&Collector>) -> Self {
+    pub fn new(collector: Option<&TrafficCollector>) -> Self {
         let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem_cloud"),
@@ -62,20 +62,21 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    /// An ask was answered.
-    pub fn ask(&self, cost: &Cost) {
-        self.prefilled.inc_by(cost.prefilled as u64);
-        self.cached.inc_by(cost.cached as u64);
-        self.decoded.inc_by(cost.decoded as u64);
-        self.queued.observe(cost.queued_ms / 1000.0);
-        self.work.observe((cost.prefill_ms + cost.decode_ms) / 1000.0);
-    }
-
     /// All of it, as Prometheus reads it.
     pub fn text_format(&self, sessions: usize) -> Result<String, fmt::Error> {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+}
+
+impl Observer for Metrics {
+    fn answered(&self, cost: &Cost) {
+        self.prefilled.inc_by(cost.prefilled as u64);
+        self.cached.inc_by(cost.cached as u64);
+        self.decoded.inc_by(cost.decoded as u64);
+        self.queued.observe(cost.queued_ms / 1000.0);
+        self.work.observe((cost.prefill_ms + cost.decode_ms) / 1000.0);
     }
 }

@@ -1,27 +1,22 @@
-//! The embedded cloud.
+//! The cloud's HTTP server: a thin layer over [`Service`].
 //!
-//! - [`app`] and [`run`]: the server; `routes` holds one file a route, `body` and `error` are their
-//!   one door in and out
+//! - [`app`] and [`run`]: the server; `routes`: what is at which address; `body` and `error`: how
+//!   requests come in and errors go out
 //! - [`collect`]: what edges see, kept for training where both sides want that
-//! - [`lazy`]: the model, loaded when the first session needs it
-//! - `metrics`: figures
-//! - `sessions`: who is here, and who has to leave when memory is full
-//! - `conversation`: what was accepted, in the cloud's own tokens; pure
-//! - `writer`: the next tokens, or the next word
+//! - `metrics`: figures for Prometheus
 
 mod body;
 pub mod collect;
-mod conversation;
 mod error;
-pub mod lazy;
 mod metrics;
 mod routes;
-mod sessions;
-mod writer;
 
 use std::{future::Future, io, sync::Arc};
 
-use ::cloud::protocol::code;
+use ::cloud::{
+    protocol::code,
+    service::{Collector, Observer, Service, ServiceConfig},
+};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
@@ -34,10 +29,10 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 
-use self::{error::ApiError, metrics::Metrics, sessions::Sessions};
+use self::{error::ApiError, metrics::Metrics, routes::sessions};
 use crate::listen::{ServerLimits, listen};
-pub use collect::Collector;
-pub use lazy::LazyModel;
+pub use ::cloud::service::LazyModel;
+pub use collect::TrafficCollector;
 
 /// The largest request read: a context of a million characters, four times over.
 const LARGEST_BODY: usize = 4 << 20;
@@ -50,7 +45,7 @@ pub struct Config {
     /// Whether caches are kept between answers. Only for measuring what that is worth.
     pub reuse: bool,
     /// Where samples of live use go, if they are collected.
-    pub collector: Option<Arc<Collector>>,
+    pub collector: Option<Arc<TrafficCollector>>,
 }
 
 impl Default for Config {
@@ -61,25 +56,27 @@ impl Default for Config {
 
 /// What the routes share.
 pub(crate) struct Server {
-    config: Config,
-    model: LazyModel,
-    sessions: Sessions,
-    metrics: Metrics,
+    key: Option<String>,
+    service: Service,
+    metrics: Arc<Metrics>,
 }
 
 /// The routes, as a service that needs no socket.
 pub fn app(model: LazyModel, config: Config) -> Router {
-    let metrics = Metrics::new(config.collector.as_deref());
-    let sessions = Sessions::default();
-    let server = Arc::new(Server { config, model, sessions, metrics });
+    let Config { key, reuse, collector } = config;
+    let metrics = Arc::new(Metrics::new(collector.as_deref()));
+    let collector = collector.map(|collector| collector as Arc<dyn Collector>);
+    let observer = Some(metrics.clone() as Arc<dyn Observer>);
+    let service = Service::new(model, ServiceConfig { reuse, collector, observer });
+    let server = Arc::new(Server { key, service, metrics });
     Router::new()
-        .route("/v1/sessions", post(routes::open::open))
-        .route("/v1/sessions/{id}", delete(routes::close::close))
-        .route("/v1/sessions/{id}/next", post(routes::next::next))
-        .route("/v1/sessions/{id}/score", post(routes::score::score))
+        .route("/v1/sessions", post(sessions::open))
+        .route("/v1/sessions/{id}", delete(sessions::close))
+        .route("/v1/sessions/{id}/next", post(sessions::next))
+        .route("/v1/sessions/{id}/score", post(sessions::score))
         .route("/metrics", get(routes::metrics::metrics))
         .layer(middleware::from_fn_with_state(server.clone(), check_key))
-        .route("/health", get(routes::health::health))
+        .route("/health", get(sessions::health))
         .fallback(|| async { ApiError::not_found("there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
             let message = "this address does not take that method";
@@ -104,7 +101,7 @@ async fn check_key(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let Some(key) = &server.config.key else { return Ok(next.run(request).await) };
+    let Some(key) = &server.key else { return Ok(next.run(request).await) };
     let given = request.headers().get("authorization").and_then(|v| v.to_str().ok());
     let given = given.and_then(|v| v.strip_prefix("Bearer ")).unwrap_or_default();
     // How long it takes tells nothing of the key: hashes are compared, to the end.

@@ -12,11 +12,13 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
+use ::tandem::Pair;
+
 use super::{
     Server,
     config::{Config, Cors},
     error::ApiError,
-    pair::Pair,
+    
 };
 
 /// The keys that open the server.

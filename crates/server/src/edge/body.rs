@@ -11,7 +11,9 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::{Server, error::ApiError, pair::Pair};
+use ::tandem::Pair;
+
+use super::{Server, error::ApiError};
 
 /// The largest request read.
 pub const LARGEST: usize = 4 << 20;

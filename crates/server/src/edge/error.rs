@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use decode::{CloudError, SamplingError, SessionError};
+use engine::EngineError;
 use serde_json::{Value, json};
 
 /// An error as the caller sees it.
@@ -119,6 +120,31 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     words
+}
+
+impl From<tandem::Error> for ApiError {
+    fn from(error: tandem::Error) -> Self {
+        use tandem::Error;
+        match error {
+            Error::NoCloud(_) => {
+                let message = "there is no cloud here, and tandem-large is the cloud's alone";
+                Self::invalid(message).param("model")
+            }
+            Error::Busy => Self::busy(),
+            Error::Stopping => Self::stopping(),
+            Error::Session(error) => error.into(),
+            Error::Cloud(error) => SessionError::Cloud(error).into(),
+            Error::UnknownRouter(error) => {
+                Self::invalid(error.to_string()).param("tandem.router")
+            }
+            // The template's own words: it was given something it was not made for.
+            Error::Engine(error @ EngineError::Template { .. }) => {
+                Self::invalid(error.to_string()).param("messages")
+            }
+            Error::CloudTemplate(_) => Self::invalid(error.to_string()),
+            other => Self::internal(&other),
+        }
+    }
 }
 
 impl From<SessionError> for ApiError {

@@ -4,10 +4,8 @@
 //!
 //! - [`listen`](crate::listen): connections; [`app`]: the routes, as a service without a socket
 //! - [`access`]: who may come in, what browsers are told; [`body`]: JSON, not too large or slow
-//! - [`request`]: what is asked, checked: an order
-//! - [`pool`]: a seat, the one that remembers most of the conversation; [`pair`]: the seam to the
-//!   two models, [`models`]: the real ones; [`judge`]: who judges
-//! - [`writer`]: makes the texts in a task of its own
+//! - [`request`]: what is asked, checked
+//! - [`writer`]: takes a seat of the pair and makes the texts in a task of its own
 //! - [`answer`]: tells them in OpenAI's shapes; [`summary`]: the field `tandem`
 //! - [`error`]: the one door for failures; [`metrics`]: figures
 //! - [`routes`]: one file a route
@@ -17,11 +15,7 @@ pub mod answer;
 pub mod body;
 pub mod config;
 pub mod error;
-pub mod judge;
 pub mod metrics;
-pub mod models;
-pub mod pair;
-pub mod pool;
 pub mod request;
 pub mod routes;
 pub mod summary;
@@ -36,40 +30,32 @@ use axum::{
 
 pub use access::Keys;
 pub use config::{CloudLocation, Config, Cors, Defaults, Mode, ServerInfo};
-pub use judge::{NamedRouter, RouterRegistry};
-pub use models::Models;
-pub use pair::{Introduction, Pair, Seat};
+use tandem::{Pair, Tandem};
 
-use self::{metrics::Metrics, pool::Pool};
+use self::metrics::Metrics;
 
 /// What the routes share.
 pub struct Server<P: Pair> {
     config: Config,
-    judges: RouterRegistry,
-    pool: Arc<Pool<P>>,
+    tandem: Tandem<P>,
     metrics: Metrics,
 }
 
 impl<P: Pair> Server<P> {
-    /// Opens every seat.
-    pub async fn new(
-        pair: P,
-        judges: RouterRegistry,
-        config: Config,
-    ) -> Result<Arc<Self>, Box<dyn std::error::Error + Send + Sync>> {
-        let pool = Pool::open(Arc::new(pair), config.parallel, config.queue).await?;
-        let (pool, metrics) = (Arc::new(pool), Metrics::default());
-        Ok(Arc::new(Self { config, judges, pool, metrics }))
+    /// Serves a pair. Its small model is loaded and every seat opened before the first request.
+    pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
+        tandem.load().await?;
+        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default() }))
     }
 
     /// Seats that are taken.
     pub fn running(&self) -> usize {
-        self.pool.running()
+        self.tandem.running()
     }
 
     /// Lets no new text begin, and says goodbye to the cloud.
     pub async fn close(&self) {
-        self.pool.close().await;
+        self.tandem.close().await;
     }
 }
 

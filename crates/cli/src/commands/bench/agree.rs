@@ -7,10 +7,10 @@ use engine::{Compute, LoadOptions, Model, Sequence};
 use eval::{Example, Worked};
 use models::catalog;
 use serde::Serialize;
+use tandem::Store;
 
 use crate::{
     args::BenchAgreeArgs,
-    config::{Store, edge_options},
     progress::Progress,
 };
 
@@ -27,8 +27,8 @@ struct Figures {
 }
 
 pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
-    let store = Store::open(None)?;
-    let options = edge_options(&store, &args.edge, &args.machine)?;
+    let store = Store::open()?;
+    let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
     let mut examples = Example::read(&args.data, Worked::AsGiven)?;

@@ -13,11 +13,11 @@ use decode::{
 use engine::{Compute, LoadOptions, Model, Sequence, bench::Bare};
 use router::RouterKind;
 use serde::Serialize;
+use tandem::Store;
 
 use super::median;
 use crate::{
     args::BenchEdgeArgs,
-    config::{Store, edge_options},
 };
 
 const QUESTION: &str = "Write a long story about a lighthouse keeper, her dog and the sea.";
@@ -45,7 +45,7 @@ struct Figures {
 }
 
 pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
-    let options = edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
+    let options = args.edge.config().options(&Store::open()?, &args.machine.config(), 1)?;
     let compute = Compute::start()?;
     let bare = Arc::new(Mutex::new(Bare::load(&options)?));
     let model = Model::load(&compute, options.clone()).await?;

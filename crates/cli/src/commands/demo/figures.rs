@@ -3,7 +3,7 @@
 use decode::{Budget, Stats};
 use eval::{Example, Task};
 
-use crate::{args::Mode, judge::Share};
+use tandem::{Mode, Share};
 
 /// Speeds closer than this are the same: the machine is not that steady.
 const SAME_SPEED: f64 = 0.05;
@@ -49,14 +49,6 @@ fn spelled(example: &Example, label: &str) -> String {
     text.map_or(label.into(), |(_, text)| format!("{text} ({})", label.to_lowercase()))
 }
 
-pub fn name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Small => "small",
-        Mode::Joint => "joint",
-        Mode::Large => "large",
-    }
-}
-
 /// A row a mode.
 pub fn table(answers: &[Answer]) -> String {
     let judged = answers.iter().any(|answer| answer.conclusion.is_some());
@@ -66,7 +58,7 @@ pub fn table(answers: &[Answer]) -> String {
     rows[0].extend(measured.map(String::from));
     for answer in answers {
         let stats = &answer.stats;
-        let mut row = vec![name(answer.mode).to_owned()];
+        let mut row = vec![answer.mode.to_string()];
         if let Some(Conclusion { said, right }) = &answer.conclusion {
             let verdict = if *right { "right" } else { "wrong" };
             row.push(format!("{}, {verdict}", said.as_deref().unwrap_or("none")));
@@ -144,7 +136,7 @@ fn speed(joint: &Answer, large: &Answer) -> String {
 pub fn budget(budget: &Budget, joint: &Answer) -> String {
     format!(
         "The budget of {} holds over a long run; one short answer may take more or less, and this one took {}.",
-        Share(budget.share()),
+        Share::new(budget.share()).map_or_else(String::new, |share| share.to_string()),
         joint.share()
     )
 }

@@ -28,13 +28,13 @@ use router::{
 };
 use sha2::{Digest, Sha256};
 
+use tandem::{Mode, NamedRouter, Store};
+
 use super::joint;
 use crate::{
     args::CollectArgs,
-    config::UsageError,
+    config::{self, UsageError},
     crew::{Way, Worker, Workers},
-    judge::{Judge, RouterArg},
-    preset,
     progress::Progress,
     show::say,
 };
@@ -47,7 +47,7 @@ pub struct Job {
     pub system: String,
     pub max_tokens: usize,
     /// The router of the second round, and its policy.
-    pub second: Option<(Judge, Threshold)>,
+    pub second: Option<(NamedRouter, Threshold)>,
     /// Examples that did not fit one of the contexts.
     too_long: AtomicUsize,
 }
@@ -72,10 +72,6 @@ impl Job {
 }
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
-    let mut args = args;
-    if let Some(preset) = &args.preset {
-        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), None)?;
-    }
     let job = Arc::new(prepare(&args).await?);
     if !args.rollouts_only {
         read_all(&job, args.parallel).await?;
@@ -110,11 +106,17 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
         let reason = "the data holds no worked answers (cot, solution or response)";
         return Err(UsageError(reason.into()).into());
     }
-    let crew = Workers::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
+    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?.mode(Mode::Small);
+    if let Some(preset) = &args.preset {
+        builder = builder.preset(preset);
+    }
+    let crew = Workers::new(builder, args.parallel).await?;
     let options = crew.edge_options();
     let second = match &args.router {
-        Some(RouterArg::File(path)) => Some((Judge::read(path, options)?, args.threshold)),
-        Some(RouterArg::Kind(kind)) => Some((Judge::Untrained(*kind), args.threshold)),
+        Some(router) => {
+            let router = NamedRouter::choose(Some(router), &Store::open()?, options)?;
+            Some((router, args.threshold))
+        }
         None => None,
     };
     let mut worker = crew.worker().await?;
@@ -127,7 +129,7 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
         model: options.fingerprint()?,
         model_name: options.name(),
         hidden: crew.edge().hidden_len(),
-        cloud: crew.cloud_name().into(),
+        cloud: crew.cloud_name()?,
         exchange,
         examples: digest(&examples),
         count: examples.len(),

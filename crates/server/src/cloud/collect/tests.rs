@@ -1,6 +1,7 @@
 use std::fs;
 
-use decode::fake::FakeVocabulary;
+use ::cloud::seen::DecodedState;
+use decode::{Token, fake::FakeVocabulary};
 use half::f16;
 use router::{Collection, FEATURES};
 
@@ -10,16 +11,18 @@ fn edge(name: &str) -> EdgeModel {
     EdgeModel { name: name.into(), fingerprint: format!("hash of {name}"), hidden: 2 }
 }
 
-fn sight(proposed: u32, piece: &str) -> DecodedState {
+fn seen(proposed: u32, piece: &str) -> DecodedState {
     let (hidden, features) = (vec![f16::ONE; 2], [0.5; FEATURES]);
     DecodedState { hidden, features, proposed: Token(proposed), piece: piece.into() }
 }
 
-fn some(place: (u32, usize)) -> Sample {
-    sample(&FakeVocabulary::new(&[]), Exchange::Ids, sight(5, ""), place, Token(5))
+fn some((conversation, position): (u32, usize)) -> Sample {
+    let (vocabulary, edge, likeliest) = (&FakeVocabulary::new(&[]), &seen(5, ""), Token(5));
+    let exchange = Exchange::Ids;
+    sample(Observed { vocabulary, exchange, edge, likeliest, conversation, position })
 }
 
-fn send(collector: &Collector, sample: Sample) {
+fn send(collector: &TrafficCollector, sample: Sample) {
     lock(&collector.line).as_ref().unwrap().samples.send(sample).unwrap();
 }
 
@@ -27,13 +30,16 @@ fn send(collector: &Collector, sample: Sample) {
 fn the_two_agree_by_id_by_word_or_by_ending() {
     // 0 ends a text; 257 and 258 are the words.
     let vocabulary = FakeVocabulary::new(&[" cat", " hill"]);
-    let agrees = |exchange, sight, cloud| {
-        sample(&vocabulary, exchange, sight, (0, 0), Token(cloud)).agrees.unwrap()
+    let agrees = |exchange, edge: DecodedState, cloud| {
+        let (vocabulary, edge, likeliest) = (&vocabulary, &edge, Token(cloud));
+        let (conversation, position) = (0, 0);
+        let observed = Observed { vocabulary, exchange, edge, likeliest, conversation, position };
+        sample(observed).agrees.unwrap()
     };
     for (proposed, cloud, agree) in
         [(257, 257, true), (257, 258, false), (0, 0, true), (0, 257, false), (257, 0, false)]
     {
-        assert_eq!(agrees(Exchange::Ids, sight(proposed, ""), cloud), agree);
+        assert_eq!(agrees(Exchange::Ids, seen(proposed, ""), cloud), agree);
     }
     for (piece, cloud, agree) in [
         (" cat", 257, true),
@@ -44,14 +50,14 @@ fn the_two_agree_by_id_by_word_or_by_ending() {
         ("", 257, false),
         (" cat", 0, false),
     ] {
-        assert_eq!(agrees(Exchange::Text, sight(9, piece), cloud), agree, "{piece:?}");
+        assert_eq!(agrees(Exchange::Text, seen(9, piece), cloud), agree, "{piece:?}");
     }
 }
 
 #[test]
 fn what_is_left_is_written_at_the_end_and_a_second_start_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || Collector::start(folder.path().into(), "large".into());
+    let start = || TrafficCollector::start(folder.path().into(), "large".into());
     let collector = start().unwrap();
     // Two may not write into one folder.
     assert!(matches!(start(), Err(CollectionError::InUse { .. })));
@@ -74,14 +80,15 @@ fn what_is_left_is_written_at_the_end_and_a_second_start_goes_on() {
     send(&again, some((3, 1)));
     drop(again);
     assert_eq!(count(), SHARD + 4);
-    let other = Collector::start(folder.path().into(), "huge".into()).unwrap_err().to_string();
+    let other =
+        TrafficCollector::start(folder.path().into(), "huge".into()).unwrap_err().to_string();
     assert!(other.contains("large") && other.contains("huge"), "{other}");
 }
 
 #[test]
 fn edges_that_make_no_sense_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let collector = Collector::start(folder.path().into(), "large".into()).unwrap();
+    let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
     for odd in [
         EdgeModel { hidden: 0, ..edge("small") },
         EdgeModel { hidden: usize::MAX, ..edge("small") },
@@ -96,7 +103,7 @@ fn edges_that_make_no_sense_are_refused() {
 #[test]
 fn a_disk_that_fails_is_counted_and_nothing_else_happens() {
     let folder = tempfile::tempdir().unwrap();
-    let collector = Collector::start(folder.path().into(), "large".into()).unwrap();
+    let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
     collector.welcome(edge("small"), Exchange::Ids).unwrap();
     // A folder where a file is to be written stands for a disk that says no.
     fs::create_dir(folder.path().join("traffic-00000.safetensors.partial")).unwrap();

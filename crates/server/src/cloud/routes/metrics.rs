@@ -12,8 +12,8 @@ use axum::{
 use crate::cloud::{Server, error::ApiError};
 
 pub async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, ApiError> {
-    let text = server.metrics.text_format(server.sessions.count());
-    let text = text.map_err(|e| ApiError::model(&e))?;
+    let text = server.metrics.text_format(server.service.sessions());
+    let text = text.map_err(|e| ApiError::internal(&e))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -2,10 +2,11 @@
 
 use cloud::protocol::Prompt;
 use decode::{Message, Role};
+use ::tandem::RouterRegistry;
 use serde_json::{Map, Value};
 
 use super::{GenerationRequest, common, fields::Fields};
-use crate::edge::{config::Defaults, error::ApiError, judge::RouterRegistry};
+use crate::edge::{config::Defaults, error::ApiError};
 
 /// The most log-probabilities a token may tell.
 const LOGPROBS: usize = 20;

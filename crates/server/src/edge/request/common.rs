@@ -10,8 +10,8 @@ use super::{Delivery, GenerationRequest, MOST_TEXTS, fields::Fields};
 use crate::edge::{
     config::{Defaults, Mode},
     error::ApiError,
-    judge::{RouterRegistry, RoutingOverrides},
 };
+use tandem::{RouterRegistry, RoutingOverrides};
 
 /// The most stop strings, and the longest.
 const STOPS: usize = 16;
@@ -43,7 +43,7 @@ pub fn request(
     let named = model(fields)?;
     let tandem = tandem(fields)?;
     let mode = tandem.mode.or(named).unwrap_or(defaults.mode);
-    let (judge, policy) = judges.choose(&tandem.overrides)?;
+    let (router, policy) = judges.choose(&tandem.overrides).map_err(tandem::Error::from)?;
     let request = GenerationRequest {
         model: mode.model(),
         mode,
@@ -51,7 +51,7 @@ pub fn request(
         choices: fields.count("n", 1..=MOST_TEXTS)?.unwrap_or(1),
         sampling: sampling(fields, defaults)?,
         limits: limits(fields, defaults)?,
-        judge,
+        router,
         policy,
         on_error: tandem.on_error.unwrap_or(defaults.on_error),
         trace: tandem.trace,

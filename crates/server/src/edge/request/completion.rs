@@ -1,10 +1,11 @@
 //! `POST /v1/completions`: a text to be continued.
 
 use cloud::protocol::Prompt;
+use ::tandem::RouterRegistry;
 use serde_json::{Map, Value, json};
 
 use super::{GenerationRequest, MOST_TEXTS, common, fields::Fields};
-use crate::edge::{config::Defaults, error::ApiError, judge::RouterRegistry};
+use crate::edge::{config::Defaults, error::ApiError};
 
 /// The most log-probabilities a token may tell.
 const LOGPROBS: usize = 5;

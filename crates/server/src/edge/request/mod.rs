@@ -10,9 +10,10 @@ pub mod completion;
 pub mod fields;
 
 use cloud::protocol::Prompt;
-use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy};
+use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
+use tandem::{NamedRouter, ResolvedRequest};
 
-use super::{config::Mode, judge::NamedRouter};
+use super::config::Mode;
 
 /// Texts one request may ask for, over all its prompts.
 pub const MOST_TEXTS: usize = 16;
@@ -36,7 +37,7 @@ pub struct GenerationRequest {
     /// When to end.
     pub limits: Limits,
     /// Who judges.
-    pub judge: NamedRouter,
+    pub router: NamedRouter,
     /// How strictly.
     pub policy: ThresholdPolicy,
     /// What a failure of the cloud means.
@@ -71,6 +72,27 @@ impl GenerationRequest {
     pub fn watch(&self) -> Option<usize> {
         let traced = self.trace.then_some(TRACED_ALTERNATIVES);
         traced.max(self.logprobs)
+    }
+
+    /// What is asked for one of its texts; `None` where it has no such prompt.
+    pub fn resolved(
+        &self,
+        prompt: usize,
+        choice: usize,
+        tokens: &[Token],
+    ) -> Option<ResolvedRequest> {
+        Some(ResolvedRequest {
+            mode: self.mode,
+            prompt: self.prompts.get(prompt)?.clone(),
+            tokens: tokens.to_vec(),
+            written: vec![],
+            sampling: self.sampling(choice),
+            limits: self.limits.clone(),
+            router: self.router.clone(),
+            policy: self.policy.clone(),
+            on_error: self.on_error,
+            alternatives: self.watch(),
+        })
     }
 
     /// How the text of a choice is sampled: each by its own seed, the first by the one given.

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use crate::edge::{Server, pair::Pair};
+use ::tandem::Pair;
+
+use crate::edge::{Server};
 
 /// Whether it is alive, and how busy.
 pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Value> {
     Json(json!({
         "status": "ok",
         "version": env!("CARGO_PKG_VERSION"),
-        "running": server.pool.running(),
-        "queued": server.pool.waiting(),
+        "running": server.tandem.running(),
+        "queued": server.tandem.waiting(),
     }))
 }

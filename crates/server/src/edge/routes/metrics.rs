@@ -9,11 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::edge::{Server, error::ApiError, pair::Pair};
+use ::tandem::Pair;
+
+use crate::edge::{Server, error::ApiError};
 
 /// All figures.
 pub async fn metrics<P: Pair>(State(server): State<Arc<Server<P>>>) -> Result<Response, ApiError> {
-    let text = server.metrics.text_format(server.pool.running(), server.pool.waiting());
+    let text = server.metrics.text_format(server.tandem.running(), server.tandem.waiting());
     let text = text.map_err(|e| ApiError::internal(&e))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

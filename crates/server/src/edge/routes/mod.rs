@@ -16,11 +16,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use ::tandem::Pair;
+
 use super::{
     Server,
     answer::{Answer, AnswerRoute, stream},
     error::ApiError,
-    pair::Pair,
+    
     request::{Delivery, GenerationRequest},
     writer,
 };

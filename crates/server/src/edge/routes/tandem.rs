@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use crate::edge::{Server, pair::Pair, summary::plain};
+use ::tandem::{Pair, summary::plain};
+
+use crate::edge::Server;
 
 /// Which models, which router, how strict.
 pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Value> {
-    let (config, judges) = (&server.config, &server.judges);
+    let (config, judges) = (&server.config, server.tandem.routers());
     let bar = match judges.policy().current_budget() {
         Some(budget) => json!({ "budget": plain(budget.share()) }),
         None => json!({ "threshold": plain(judges.policy().threshold().value()) }),
@@ -23,8 +25,8 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Value
         "bar": bar,
         "preset": config.about.preset,
         "limits": {
-            "context": server.pool.pair().context(),
-            "max_tokens": config.defaults.limits.max_tokens,
+            "context": server.tandem.pair().context(),
+            "max_tokens": server.tandem.defaults().limits.max_tokens,
         },
     }))
 }

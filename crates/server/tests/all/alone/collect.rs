@@ -15,7 +15,7 @@ use engine::LoadOptions;
 use reqwest::Client;
 use router::{Collection, Constant, Label, LabelSource, Sample};
 use serde_json::{Value, json};
-use tandem_server::cloud::{Collector, Config};
+use tandem_server::cloud::{Config, TrafficCollector};
 
 use crate::common::{SURE, edge, remote, small, start};
 
@@ -26,12 +26,12 @@ const QUESTION: &str = "Count to twenty.";
 struct Peer {
     client: Client,
     address: Address,
-    collector: Arc<Collector>,
+    collector: Arc<TrafficCollector>,
 }
 
 impl Peer {
     async fn new(folder: &Path) -> Self {
-        let collector = Arc::new(Collector::start(folder.into(), "large".into()).unwrap());
+        let collector = Arc::new(TrafficCollector::start(folder.into(), "large".into()).unwrap());
         let config = Config { collector: Some(collector.clone()), ..Config::default() };
         let options = LoadOptions { sequences: 2, cells: 2048, ..small() };
         let address = start(options, config).await;

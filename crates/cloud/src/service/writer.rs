@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use ::cloud::protocol::{Answer, Cost, Finish, Want};
 use decode::{
     Answered, Edge, Exchange, Sampling, Token, Vocabulary, boundary, sampling, text::TextStream,
 };
 
 use super::{
     conversation::Conversation,
-    error::ApiError,
+    error::ServiceError,
     sessions::{Session, Sessions},
 };
+use crate::protocol::{Answer, Cost, Finish, Want};
 
 /// A word that is still not whole after this many tokens is taken as it is.
 const LONGEST_WORD: usize = 24;
@@ -30,18 +30,18 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub fn validate(&self, exchange: Exchange) -> Result<(), ApiError> {
-        self.sampling.validate().map_err(|e| ApiError::invalid(e.to_string()))?;
+    pub fn validate(&self, exchange: Exchange) -> Result<(), ServiceError> {
+        self.sampling.validate().map_err(|e| ServiceError::invalid(e.to_string()))?;
         match (self.want, exchange) {
             (Want::Tokens(n), _) if (1..=LONGEST_ANSWER).contains(&n) => Ok(()),
             (Want::Tokens(_), _) => {
-                Err(ApiError::invalid(format!("tokens must be from 1 to {LONGEST_ANSWER}")))
+                Err(ServiceError::invalid(format!("tokens must be from 1 to {LONGEST_ANSWER}")))
             }
             (Want::Word(true), Exchange::Text) => Ok(()),
             (Want::Word(true), Exchange::Ids) => {
-                Err(ApiError::invalid("words can be asked for only where text travels"))
+                Err(ServiceError::invalid("words can be asked for only where text travels"))
             }
-            (Want::Word(false), _) => Err(ApiError::invalid("word can only be true")),
+            (Want::Word(false), _) => Err(ServiceError::invalid("word can only be true")),
         }
     }
 }
@@ -52,7 +52,7 @@ pub(crate) async fn write(
     session: &mut Session,
     sessions: &Sessions,
     task: &Task,
-) -> Result<(Answer, Option<Token>), ApiError> {
+) -> Result<(Answer, Option<Token>), ServiceError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
     let (mut cost, mut logits) = prefill(session, sessions, task.reuse).await?;
     let likeliest = task.likeliest.then(|| sampling::argmax(&logits)).flatten();
@@ -64,7 +64,7 @@ pub(crate) async fn write(
         let at = session.conversation.position() + draft.length(session.conversation.exchange());
         let history = [session.conversation.tokens(), &draft.ids()].concat();
         let token = task.sampling.choose(&logits, &history, at);
-        let token = token.map_err(|e| ApiError::model(&e))?;
+        let token = token.map_err(|e| ServiceError::model(&e))?;
         cost.decoded += 1;
         if vocabulary.is_end(token) {
             // Behind a word, end-of-text is look-ahead like any other.
@@ -95,11 +95,11 @@ async fn prefill(
     session: &mut Session,
     sessions: &Sessions,
     reuse: bool,
-) -> Result<(Cost, Vec<f32>), ApiError> {
+) -> Result<(Cost, Vec<f32>), ServiceError> {
     let context = session.conversation.context();
     let limit = session.sequence.model().context();
     if context.len() > limit {
-        return Err(ApiError::context_full(context.len(), limit));
+        return Err(ServiceError::ContextFull { tokens: context.len(), context: limit });
     }
     if !reuse {
         session.sequence.truncate(0);

@@ -4,8 +4,10 @@
 //! encoded here: it mostly begins at a word boundary, where its tokens are those it would have in
 //! the whole text.
 
-use ::cloud::protocol::{Piece, Place, id_bytes, prefix_hash};
 use decode::{Exchange, Token, Vocabulary};
+use thiserror::Error;
+
+use crate::protocol::{Piece, Place, id_bytes, prefix_hash};
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -19,11 +21,13 @@ pub(crate) struct Conversation {
 }
 
 /// Why a caller cannot go on from where it thinks it is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
     /// The two sides do not stand at the same place.
+    #[error("{0}")]
     Conflict(&'static str),
     /// The request makes no sense.
+    #[error("{0}")]
     Invalid(String),
 }
 

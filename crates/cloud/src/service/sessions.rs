@@ -5,13 +5,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ::cloud::protocol::{Answer, code};
-use axum::http::StatusCode;
 use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{collect::Source, conversation::Conversation, error::ApiError};
+use super::{
+    collector::Source,
+    conversation::{Conversation, Refusal},
+    error::ServiceError,
+};
+use crate::protocol::{Answer, Piece, Place};
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const REMEMBERED: usize = 4096;
@@ -32,8 +35,27 @@ pub(crate) struct Held(OwnedMutexGuard<Option<Session>>);
 
 impl Held {
     /// The session, unless it was evicted while we waited for it.
-    pub fn session(&mut self) -> Result<&mut Session, ApiError> {
-        self.0.as_mut().ok_or_else(ApiError::evicted)
+    pub fn session(&mut self) -> Result<&mut Session, ServiceError> {
+        self.0.as_mut().ok_or(ServiceError::Evicted)
+    }
+}
+
+/// Brings a session to where its caller is.
+pub(crate) fn advance(
+    session: &mut Session,
+    place: &Place,
+    append: &Piece,
+) -> Result<(), ServiceError> {
+    let vocabulary = session.sequence.model().vocabulary().clone();
+    let moved = session.conversation.advance(vocabulary.as_ref(), place, append);
+    moved.map_err(|refusal| refuse(refusal, session))
+}
+
+/// Tells a caller why it cannot go on.
+pub(crate) fn refuse(refusal: Refusal, session: &Session) -> ServiceError {
+    match refusal {
+        Refusal::Conflict(message) => ServiceError::conflict(message, session.conversation.place()),
+        Refusal::Invalid(message) => ServiceError::invalid(message),
     }
 }
 
@@ -70,12 +92,12 @@ impl Sessions {
     }
 
     /// Waits until the session is free and takes hold of it.
-    pub async fn hold(&self, id: &str) -> Result<Held, ApiError> {
+    pub async fn hold(&self, id: &str) -> Result<Held, ServiceError> {
         let shared = self.touch(id)?;
         Ok(Held(shared.lock_owned().await))
     }
 
-    fn touch(&self, id: &str) -> Result<Shared, ApiError> {
+    fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
         let mut table = self.table();
         table.clock += 1;
         let now = table.clock;
@@ -84,17 +106,16 @@ impl Sessions {
             return Ok(shared.clone());
         }
         if table.evicted.iter().any(|e| e == id) {
-            return Err(ApiError::evicted());
+            return Err(ServiceError::Evicted);
         }
-        let message = "there is no such session: open a new one";
-        Err(ApiError::new(StatusCode::NOT_FOUND, code::UNKNOWN_SESSION, message))
+        Err(ServiceError::UnknownSession)
     }
 
     /// Ends a session; gives back what it was.
-    pub async fn remove(&self, id: &str) -> Result<Session, ApiError> {
+    pub async fn remove(&self, id: &str) -> Result<Session, ServiceError> {
         let mut held = self.hold(id).await?;
         self.table().live.remove(id);
-        held.0.take().ok_or_else(ApiError::evicted)
+        held.0.take().ok_or(ServiceError::Evicted)
     }
 
     /// Evicts the session that was not used for longest, of those nobody uses right now. `false`
@@ -124,7 +145,7 @@ impl Sessions {
     }
 
     /// A new sequence, evicting whom it must.
-    pub async fn open_sequence(&self, model: &Model) -> Result<Sequence, ApiError> {
+    pub async fn open_sequence(&self, model: &Model) -> Result<Sequence, ServiceError> {
         loop {
             match model.open().await {
                 Err(EngineError::NoSequence { .. }) if self.evict_one() => {}
@@ -138,7 +159,7 @@ impl Sessions {
         &self,
         sequence: &mut Sequence,
         tokens: &[Token],
-    ) -> Result<Output, ApiError> {
+    ) -> Result<Output, ServiceError> {
         loop {
             match sequence.read(tokens, false).await {
                 Err(EngineError::Full { .. }) if self.evict_one() => {}

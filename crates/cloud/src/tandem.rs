@@ -1,25 +1,20 @@
-//! The client of Tandem's own cloud server.
+//! The client of Tandem's own cloud, over HTTP or in the same process.
 
 use std::time::{Duration, Instant};
 
 use decode::{Answer, Ask, CloudError, Exchange, Opened, Step, Times, Token, Usage, common_prefix};
-use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Opening,
-    engine::Engine,
-    http::Http,
     protocol::{
-        self, EdgeModel, EdgeState, Failure, Health, Judged, Next, Open, Piece, Prompt, Score,
-        Scores, Sharing, Want, code, id_bytes, prefix_hash,
+        self, EdgeModel, EdgeState, Health, Judged, Next, Open, Piece, Prompt, Score, Sharing,
+        Want, code, id_bytes, prefix_hash,
     },
+    transport::Transport,
 };
 
 /// How long a session may take to open: the model may have to be loaded first.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// How long a cloud may take to say that it is there.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a session is brought back in step before an ask fails.
 const ATTEMPTS: usize = 4;
@@ -27,17 +22,17 @@ const ATTEMPTS: usize = 4;
 /// How long to leave a cloud alone whose sessions are all at work.
 const BUSY_DELAY: Duration = Duration::from_millis(400);
 
-/// A conversation with a cloud server. Nothing is sent before it is opened.
+/// A conversation with Tandem's own cloud. Nothing is sent before it is opened.
 #[derive(Debug)]
-pub(crate) struct Embedded {
-    http: Http,
+pub(crate) struct TandemClient {
+    transport: Transport,
     opening: Opening,
     session: Option<Session>,
     /// An earlier conversation whose cache the next session takes over.
     from: Option<String>,
     /// The edge, if its states are offered.
     shares: Option<EdgeModel>,
-    /// What it record_step where the next ask is made.
+    /// What it saw where the next ask is made.
     seen: Option<EdgeState>,
 }
 
@@ -58,10 +53,9 @@ struct SharedPrefix {
     text: String,
 }
 
-impl Embedded {
-    pub fn new(http: &Http, opening: Opening) -> Self {
-        let http = http.with_engine(Engine::Tandem.title());
-        Self { http, opening, session: None, from: None, shares: None, seen: None }
+impl TandemClient {
+    pub fn new(transport: Transport, opening: Opening) -> Self {
+        Self { transport, opening, session: None, from: None, shares: None, seen: None }
     }
 
     /// Offers the edge's states from the next session on.
@@ -69,7 +63,7 @@ impl Embedded {
         self.shares = Some(edge);
     }
 
-    /// Keeps what the edge record_step for the next ask, if the cloud collects.
+    /// Keeps what the edge saw for the next ask, if the cloud collects.
     pub fn record_step(&mut self, step: &Step) {
         let collects = |session: &&Session| session.collects;
         let asked = self.session.as_ref().filter(collects).zip(self.opening.edge.as_ref());
@@ -90,7 +84,7 @@ impl Embedded {
     pub async fn close(&mut self) {
         let ids = [self.session.take().map(|s| s.id), self.from.take()];
         for id in ids.into_iter().flatten() {
-            self.http.delete(&format!("/v1/sessions/{id}")).await;
+            self.transport.close(&id).await;
         }
     }
 
@@ -105,15 +99,13 @@ impl Embedded {
             edge: self.shares.clone().filter(|_| edge.is_some()),
         };
         self.note_prompt(&open.prompt);
-        let opened: protocol::Opened = self
-            .post("/v1/sessions", &open, LOAD_TIMEOUT)
-            .await
-            .map_err(SessionFailure::into_error)?;
+        let offered = open.edge.is_some();
+        let opened = self.transport.open(open, LOAD_TIMEOUT).await.map_err(|f| f.error)?;
         self.from = None;
         let exchange = opened.exchange;
         tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
-        let collects = open.edge.is_some() && collects(opened.sharing.as_ref());
-        if open.edge.is_some() && !collects {
+        let collects = offered && collects(opened.sharing.as_ref());
+        if offered && !collects {
             // Said once, it need not be said at every session.
             self.shares = None;
         }
@@ -127,12 +119,12 @@ impl Embedded {
     /// Takes account of what a conversation begins with.
     fn note_prompt(&self, prompt: &Prompt) {
         match prompt {
-            Prompt::Text(text) => self.http.note(text),
-            Prompt::Tokens(ids) => self.http.note(&self.spelled(ids)),
+            Prompt::Text(text) => self.transport.note(text),
+            Prompt::Tokens(ids) => self.transport.note(&self.spelled(ids)),
             Prompt::Messages(messages) => {
                 for message in messages {
                     let role = message.role.as_str();
-                    self.http.note(&format!("[{role}] {}\n", message.content));
+                    self.transport.note(&format!("[{role}] {}\n", message.content));
                 }
             }
         }
@@ -151,8 +143,7 @@ impl Embedded {
 
     /// Whether a cloud is there at all: an answer may take minutes, this may not.
     pub async fn health(&self) -> Result<Health, CloudError> {
-        let reply = self.http.get("/health", HEALTH_TIMEOUT).await?;
-        self.http.read(&reply)
+        self.transport.health().await
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
@@ -177,25 +168,8 @@ impl Embedded {
         let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
         let Next { position, hash, append, .. } = session.request(accepted);
         let score = Score { position, hash, append, continuation };
-        let path = format!("/v1/sessions/{}/score", session.id);
-        let scores: Result<Scores, _> = self.post(&path, &score, within).await;
-        scores.map(|scores| scores.tokens).map_err(SessionFailure::into_error)
-    }
-
-    async fn post<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &impl Serialize,
-        within: Duration,
-    ) -> Result<T, SessionFailure> {
-        let reply = self.http.post(path, body, within).await.map_err(SessionFailure::Error)?;
-        if !reply.is_good()
-            && let Ok(failure) = serde_json::from_slice::<Failure>(&reply.body)
-        {
-            let refusal = self.http.refusal(&reply);
-            return Err(SessionFailure::Failure { failure, refusal });
-        }
-        self.http.read(&reply).map_err(SessionFailure::Error)
+        let scores = self.transport.score(&session.id, score, within).await;
+        scores.map(|scores| scores.tokens).map_err(|f| f.error)
     }
 
     /// Opens a session that was lost. What travels must be what travelled before: ids of another
@@ -220,22 +194,22 @@ impl Embedded {
         };
         let started = Instant::now();
         session.sequence += 1;
-        let path = format!("/v1/sessions/{}/next", session.id);
+        let id = session.id.clone();
         let seen = self.seen.clone().filter(|_| session.collects);
         let request = Next { edge: seen, ..session.request(ask) };
         match &request.append {
-            Piece::Text(text) => self.http.note(text),
-            Piece::Ids(ids) => self.http.note(&self.spelled(ids)),
+            Piece::Text(text) => self.transport.note(text),
+            Piece::Ids(ids) => self.transport.note(&self.spelled(ids)),
         }
         if let Some(seen) = &request.edge {
             let proposal = self.spelled(&[seen.proposed]);
-            self.http.note(&format!(" [hidden state, proposal {proposal:?}]"));
+            self.transport.note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
-        let answered = self.post(&path, &request, within).await;
+        let answered = self.transport.next(&id, request, within).await;
         let Some(session) = self.session.as_mut() else { return Ok(Attempt::Again(None)) };
         match answered {
             Ok(answer) => Ok(Attempt::Answered(session.accept(ask, answer, started.elapsed()))),
-            Err(failure) => match failure.code() {
+            Err(failure) => match failure.code.as_deref() {
                 Some(code::CONFLICT) => {
                     // Everything is sent again; what the cloud's cache shares with it is not read
                     // again.
@@ -245,14 +219,14 @@ impl Embedded {
                 }
                 Some(code::BUSY) => {
                     tokio::time::sleep(BUSY_DELAY).await;
-                    Ok(Attempt::Again(Some(failure.into_error())))
+                    Ok(Attempt::Again(Some(failure.error)))
                 }
                 Some(code::EVICTED | code::UNKNOWN_SESSION) => {
                     tracing::warn!("the cloud forgot the session; it is opened again");
                     self.session = None;
                     Ok(Attempt::Again(None))
                 }
-                _ => Err(failure.into_error()),
+                _ => Err(failure.error),
             },
         }
     }
@@ -335,34 +309,6 @@ enum Attempt {
     Answered(Answer),
     /// Nothing yet, and perhaps why.
     Again(Option<CloudError>),
-}
-
-/// What came back instead of an answer.
-#[derive(Debug)]
-enum SessionFailure {
-    /// A clear word of the server's, and what it means to whoever cannot mend it.
-    Failure { failure: Failure, refusal: CloudError },
-    /// Anything else.
-    Error(CloudError),
-}
-
-impl SessionFailure {
-    fn code(&self) -> Option<&str> {
-        match self {
-            Self::Failure { failure, .. } => Some(&failure.error.code),
-            Self::Error(_) => None,
-        }
-    }
-
-    fn into_error(self) -> CloudError {
-        match self {
-            Self::Error(error) => error,
-            Self::Failure { failure, .. } if failure.error.code == code::CONTEXT_FULL => {
-                CloudError::ContextFull
-            }
-            Self::Failure { refusal, .. } => refusal,
-        }
-    }
 }
 
 #[cfg(test)]
