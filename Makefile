@@ -41,7 +41,7 @@ test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's build
 	@scripts/onnx/test_real.sh $(TANDEM)
 
 check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation
-	scripts/check_paths.py
+	scripts/check_docs.py
 	scripts/pictures/draw.sh --check
 	cargo fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings

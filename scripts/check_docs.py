@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Every file that the documentation names exists, and so does every heading it links to.
+"""Every file and heading that the documentation names exists, and the README's figures are results.
 
-Looks at links of Markdown, and at words in code that begin with a folder of this repository. Prints
-what is missing and ends with 1 if anything is.
+Looks at links of Markdown, and at words in code that begin with a folder of this repository. Figures of
+the README must stand in docs/results.md, beside the command they come from. Prints what is missing and
+ends with 1 if anything is.
 """
 
 import re
@@ -43,6 +44,13 @@ def missing(page, folders):
                 yield named
 
 
+def unfounded():
+    """Figures of the README that are no results."""
+    figures = re.compile(r"\b0\.\d{3}\b|\b\d+\.\d %")
+    found = figures.findall((ROOT / "docs/results.md").read_text(encoding="utf-8"))
+    return [name for name in figures.findall((ROOT / "README.md").read_text(encoding="utf-8")) if name not in found]
+
+
 def main():
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -52,7 +60,9 @@ def main():
     gone = [(page, name) for page in pages for name in missing(page, folders)]
     for page, name in gone:
         print(f"{page.relative_to(ROOT)}: there is no {name}", file=sys.stderr)
-    sys.exit(1 if gone else 0)
+    for figure in unfounded():
+        print(f"README.md: {figure} is not in docs/results.md", file=sys.stderr)
+    sys.exit(1 if gone or unfounded() else 0)
 
 
 main()
