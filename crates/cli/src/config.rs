@@ -6,9 +6,7 @@ use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
-use tandem::{
-    AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Mode, Tandem,
-};
+use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Mode, Tandem};
 use thiserror::Error;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! The seam to the large model, wherever it runs.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -150,12 +150,12 @@ pub struct Alternative {
     pub logprob: f32,
 }
 
-/// What left this device.
+/// What the cloud was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// All of it, as it travelled.
+    /// What left this device, as it travelled: none where the cloud is in the same process.
     pub bytes: usize,
-    /// The words in it.
+    /// The words, also where they did not leave it.
     pub text: String,
 }
 

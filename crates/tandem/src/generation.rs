@@ -14,8 +14,7 @@ pub struct Generation<P: Pair = Models> {
     request: ResolvedRequest,
 }
 
-type Writing<P> =
-    decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as Pair>::Cloud>;
+type Writing<P> = decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as Pair>::Cloud>;
 
 enum State<P: Pair> {
     Writing(Box<Writing<P>>),

@@ -66,10 +66,10 @@ pub use summary::{Answer, Summary};
 pub use tandem::{Defaults, Tandem};
 
 // What a program needs of the crates below.
+pub use ::router::RouterKind;
 pub use cloud::{Delay, Endpoint, Engine};
 pub use decode::{
     Accepted, FinishReason, Limits, Message, OnCloudError, Role, Router, Sampling, Score, Source,
     Span, Stats, Step, Threshold,
 };
-pub use ::router::RouterKind;
 pub use engine::Adapter;

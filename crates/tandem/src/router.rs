@@ -136,7 +136,8 @@ impl NamedRouter {
         edge.check()?;
         let places = store.presets();
         let Some(folder) = places.named(GENERAL) else {
-            let reason = format!("there is no preset {GENERAL:?} with a router (looked in {places})");
+            let reason =
+                format!("there is no preset {GENERAL:?} with a router (looked in {places})");
             return Ok(Self::standing_in(reason));
         };
         // One that is here and damaged is refused: nobody would notice that another judges.
@@ -156,7 +157,7 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
-        let hash = Sha256::digest(file.bytes()?);
+        let hash = Sha256::digest(file.bytes().map_err(|e| Error::Internal(e.to_string()))?);
         let digest: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let Metadata { objective, model_name, .. } = file.metadata();
         let description = format!("{objective}, trained for {model_name}");

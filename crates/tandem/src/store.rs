@@ -1,6 +1,6 @@
 //! From the names people use to model files on this machine.
 
-use std::{ffi::OsString, fs, path::PathBuf, path::Path};
+use std::{ffi::OsString, fs, path::Path, path::PathBuf};
 
 use models::{
     Catalog, Environment, Home, catalog,

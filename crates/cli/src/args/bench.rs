@@ -2,6 +2,8 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
+#[cfg(not(feature = "lab"))]
+use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::count;
 
@@ -18,10 +20,12 @@ pub enum BenchCommand {
     /// The cost of one ask against the length of the context
     Ask(BenchAskArgs),
     /// How far two models agree on the next token, over the same texts
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Agree(BenchAgreeArgs),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
     /// Tandem beside the loop of the original system, which keeps no cache on either side
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Original(Box<BenchOriginalArgs>),
     /// What the edge server adds to a text, and several texts at once; mode small
     Serve(BenchServeArgs),
@@ -52,6 +56,7 @@ pub struct BenchEdgeArgs {
     pub json: bool,
 }
 
+#[cfg(feature = "lab")]
 #[derive(Debug, ClapArgs)]
 pub struct BenchAgreeArgs {
     /// The model the edge is compared with
@@ -126,6 +131,7 @@ pub struct BenchJointArgs {
     pub json: bool,
 }
 
+#[cfg(feature = "lab")]
 #[derive(Debug, ClapArgs)]
 pub struct BenchOriginalArgs {
     /// Tokens of each answer

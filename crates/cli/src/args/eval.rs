@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use decode::Threshold;
-use eval::TaskName;
+use lab::eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::{
-    config::count,
-};
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {

@@ -1,28 +1,42 @@
 //! What users may write. One file a family of commands; what they share is here.
 
 mod bench;
+#[cfg(feature = "lab")]
 mod eval;
+#[cfg(feature = "lab")]
+mod export;
+#[cfg(not(feature = "lab"))]
+mod no_lab;
 mod onnx;
 mod preset;
 mod pull;
+#[cfg(feature = "lab")]
 mod report;
+#[cfg(feature = "lab")]
 mod router;
 mod serve;
 mod words;
 
 pub use self::bench::{
-    BenchAgreeArgs, BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs,
-    BenchOriginalArgs, BenchServeArgs,
+    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchServeArgs,
 };
-pub use self::eval::{Baseline, EvalArgs};
-pub use self::onnx::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg};
+#[cfg(not(feature = "lab"))]
+pub use self::no_lab::{
+    NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
+    NoLabArgs as RouterArgs,
+};
+pub use self::onnx::{ExposeArgs, OnnxArgs, OnnxCommand};
 pub use self::preset::{CheckPresetArgs, ListPresetsArgs, PresetArgs, PresetCommand};
 pub use self::pull::{PullArgs, Pullable, RmArgs};
-pub use self::report::ReportArgs;
-pub use self::router::{
-    CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
-};
 pub use self::serve::{ListenArgs, ServeArgs};
+#[cfg(feature = "lab")]
+pub use self::{
+    bench::{BenchAgreeArgs, BenchOriginalArgs},
+    eval::{Baseline, EvalArgs},
+    export::{ExportArgs, WeightsArg},
+    report::ReportArgs,
+    router::{CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs},
+};
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -69,10 +83,13 @@ pub enum Command {
     /// List presets, or check one before it is handed on
     Preset(PresetArgs),
     /// Make, calibrate and look at routers
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),
     /// Measure how good the pair's answers are, by router and budget
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Eval(EvalArgs),
     /// Results of eval as a page with plots, and as a summary
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Report(ReportArgs),
     /// ONNX models: give out the hidden state, or write a GGUF model as one
     Onnx(OnnxArgs),

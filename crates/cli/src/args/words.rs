@@ -7,7 +7,8 @@ use tandem::Mode;
 pub fn mode() -> impl TypedValueParser<Value = Mode> {
     let values = [
         PossibleValue::new("small").help("The small model alone"),
-        PossibleValue::new("joint").help("The small model, and the large one where the router asks it"),
+        PossibleValue::new("joint")
+            .help("The small model, and the large one where the router asks it"),
         PossibleValue::new("large").help("The large model alone"),
     ];
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Mode>())

@@ -13,11 +13,15 @@ use decode::{
 };
 use serde::Serialize;
 use tandem::{
-    Introduction as Opening, Lease, Mode, NamedRouter, Pair, Prompt, Request, RoutingOverrides,
-    Store, Tandem, preset,
+    Introduction as Opening, Lease, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Store,
+    Tandem, preset,
 };
 
-use crate::{args::{DoctorArgs, SYSTEM}, commands::bench::percentile, config};
+use crate::{
+    args::{DoctorArgs, SYSTEM},
+    commands::bench::percentile,
+    config,
+};
 
 /// How often the way there and back is measured.
 const PINGS: usize = 20;

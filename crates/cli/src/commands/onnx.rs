@@ -3,13 +3,10 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
-use models::catalog;
-use onnx::{Export, File, Hidden, Lora, Weights, hidden};
-use tandem::{Store, preset};
+use onnx::{File, Hidden, hidden};
 
 use crate::{
-    args::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg},
-    config::adapters,
+    args::{ExposeArgs, OnnxArgs, OnnxCommand},
     show::say,
 };
 
@@ -17,7 +14,10 @@ pub fn onnx(args: OnnxArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         OnnxCommand::Expose(args) if args.list => list(&args)?,
         OnnxCommand::Expose(args) => expose(&args)?,
-        OnnxCommand::Export(args) => export(&args)?,
+        #[cfg(feature = "lab")]
+        OnnxCommand::Export(args) => super::export::export(&args)?,
+        #[cfg(not(feature = "lab"))]
+        OnnxCommand::Export(args) => return args.refuse("onnx export"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,28 +48,5 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
     for candidate in hidden::list(&graph) {
         writeln!(out, "  {candidate}")?;
     }
-    Ok(())
-}
-
-fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let store = Store::open()?;
-    let mut merged = adapters(&args.adapter);
-    let mut model = args.model.clone();
-    if let Some(preset) = &args.preset {
-        merged.push(preset::edge_adapter(&store, preset, &mut model)?);
-    }
-    let model = store.resolve(model.as_deref(), catalog::Default::Edge)?;
-    let lora = |a: engine::Adapter| Lora { path: a.path, scale: a.scale };
-    let weights = match args.weights {
-        WeightsArg::Int8 => Weights::Int8,
-        WeightsArg::Int4 => Weights::Int4,
-        WeightsArg::Fp16 => Weights::Fp16,
-        WeightsArg::Fp32 => Weights::Fp32,
-    };
-    let adapters = merged.into_iter().map(lora).collect();
-    let options = Export { model, adapters, weights, force: args.force };
-    let written = onnx::export(&options, &args.output)?;
-    let (path, megabytes) = (written.model.display(), written.bytes / 1_000_000);
-    say(&format!("{path}: {megabytes} MB; run it with --edge-model {}", args.output.display()));
     Ok(())
 }

@@ -9,11 +9,14 @@ use models::{
     hub::{self, Access, Cache, Name},
 };
 use serde_json::json;
-use tandem::{Store, store::{ONNX_RUNTIME, variable}};
+use tandem::{
+    Store,
+    store::{ONNX_RUNTIME, variable},
+};
 
 use crate::{
     args::{PullArgs, Pullable},
-        show::say,
+    show::say,
 };
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {

@@ -6,11 +6,7 @@ use anyhow::{Context, bail};
 use models::hub::{self, Cache, Name};
 use tandem::{Store, store::variable};
 
-use crate::{
-    args::RmArgs,
-    config::UsageError,
-    show::say,
-};
+use crate::{args::RmArgs, config::UsageError, show::say};
 
 pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
     let store = Store::with_catalog(args.catalog.as_deref())?;

@@ -18,7 +18,6 @@ use super::{
     Server,
     config::{Config, Cors},
     error::ApiError,
-    
 };
 
 /// The keys that open the server.

@@ -134,9 +134,7 @@ impl From<tandem::Error> for ApiError {
             Error::Stopping => Self::stopping(),
             Error::Session(error) => error.into(),
             Error::Cloud(error) => SessionError::Cloud(error).into(),
-            Error::UnknownRouter(error) => {
-                Self::invalid(error.to_string()).param("tandem.router")
-            }
+            Error::UnknownRouter(error) => Self::invalid(error.to_string()).param("tandem.router"),
             // The template's own words: it was given something it was not made for.
             Error::Engine(error @ EngineError::Template { .. }) => {
                 Self::invalid(error.to_string()).param("messages")

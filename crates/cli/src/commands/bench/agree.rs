@@ -4,15 +4,12 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use eval::{Example, Worked};
+use lab::eval::{Example, Worked};
 use models::catalog;
 use serde::Serialize;
 use tandem::Store;
 
-use crate::{
-    args::BenchAgreeArgs,
-    progress::Progress,
-};
+use crate::{args::BenchAgreeArgs, progress::Progress};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]

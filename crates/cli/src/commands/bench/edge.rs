@@ -16,9 +16,7 @@ use serde::Serialize;
 use tandem::Store;
 
 use super::median;
-use crate::{
-    args::BenchEdgeArgs,
-};
+use crate::args::BenchEdgeArgs;
 
 const QUESTION: &str = "Write a long story about a lighthouse keeper, her dog and the sea.";
 

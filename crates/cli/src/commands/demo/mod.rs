@@ -1,8 +1,10 @@
 //! `tandem demo`: one question answered by the small model, by both, and by the large one.
 //!
+//! - [`question`]: what is asked
 //! - [`mod@figures`]: what is said of the three answers
 
 mod figures;
+mod question;
 
 use std::{
     io::{self, Write},
@@ -11,11 +13,13 @@ use std::{
 };
 
 use decode::{Limits, OnCloudError, Threshold};
-use eval::{Example, Task};
 use models::PresetError;
 use tandem::{Builder, Mode, Request, RoutingOverrides, Store, Tandem};
 
-use self::figures::Answer;
+use self::{
+    figures::Answer,
+    question::{Question, common_sense, plain},
+};
 use crate::{
     args::DemoArgs,
     config::{self, UsageError, note_fallback},
@@ -66,35 +70,17 @@ pub async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A question without a right answer.
-fn plain() -> Example {
-    let prompt = "What is a hash table, and when is it useful?".to_owned();
-    Example { id: "hash table".into(), task: Task::Plain { prompt }, worked: None }
-}
-
-/// A question with one.
-fn common_sense() -> Example {
-    let texts = ["pennsylvania", "desert", "valley", "cambodia", "mountain"].map(String::from);
-    let task = Task::Choice {
-        question: "Where are mines typically located under?".into(),
-        labels: ["A", "B", "C", "D", "E"].map(String::from).into(),
-        texts: texts.into(),
-        right: "E".into(),
-    };
-    Example { id: "mines".into(), task, worked: None }
-}
-
 /// One question in the three modes, and what is seen.
-async fn answer_all(builder: Builder, example: &Example, screen: &Screen) -> anyhow::Result<()> {
+async fn answer_all(builder: Builder, question: &Question, screen: &Screen) -> anyhow::Result<()> {
     let started = Instant::now();
     let tandem = builder.build()?;
     note_fallback(&tandem);
     warm_up(&tandem).await?;
     say(&format!("[both models loaded and warm after {:.1} s]\n", started.elapsed().as_secs_f64()));
-    writeln!(io::stdout(), "{}\n", example.prompt())?;
+    writeln!(io::stdout(), "{}\n", question.prompt)?;
     let mut answers = vec![];
     for mode in [Mode::Small, Mode::Joint, Mode::Large] {
-        answers.push(answer(&tandem, mode, example, screen).await?);
+        answers.push(answer(&tandem, mode, question, screen).await?);
     }
     tandem.close().await;
     let mut out = io::stdout().lock();
@@ -124,13 +110,13 @@ async fn warm_up(tandem: &Tandem) -> anyhow::Result<()> {
 async fn answer(
     tandem: &Tandem,
     mode: Mode,
-    example: &Example,
+    question: &Question,
     screen: &Screen,
 ) -> anyhow::Result<Answer> {
     // Every mode pays for reading the question.
     tandem.forget().await;
     write!(io::stdout(), "{mode}  ")?;
-    let mut generation = tandem.generate(Request::user(example.prompt()).mode(mode)).await?;
+    let mut generation = tandem.generate(Request::user(&question.prompt).mode(mode)).await?;
     while let Some(span) = generation.next().await? {
         if screen.has_colour() {
             screen.show(&span)?;
@@ -142,5 +128,5 @@ async fn answer(
         screen.show_whole(transcript.shown(), mode == Mode::Joint)?;
     }
     screen.end()?;
-    Ok(Answer::new(mode, example, &transcript.text(), transcript.stats()))
+    Ok(Answer::new(mode, question, &transcript.text(), transcript.stats()))
 }

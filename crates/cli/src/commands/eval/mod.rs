@@ -20,13 +20,17 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
+use lab::eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
 use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
 use self::decoder::Bench;
 use crate::{
-    args::EvalArgs, config::{self, UsageError}, crew::Workers, progress::Progress, show::say,
+    args::EvalArgs,
+    config::{self, UsageError},
+    crew::Workers,
+    progress::Progress,
+    show::say,
 };
 
 /// How long the answers took together, and the whole run.
@@ -38,7 +42,7 @@ pub struct Clock {
 }
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    let all = eval::read(args.task, &args.data).map_err(|error| match error {
+    let all = lab::eval::read(args.task, &args.data).map_err(|error| match error {
         ReadError::NoData { .. } => UsageError(error.to_string()).into(),
         other => anyhow::Error::from(other),
     })?;
@@ -63,7 +67,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         builder = builder.router(router.clone());
     }
     let crew = Workers::new(builder, args.parallel).await?;
-    let runs = points::points(&args, &delays, &crew)?;
+    let runs = points::points(&args, &delays, crew.router(), crew.edge_options())?;
     let about = ResultsInfo {
         version: ResultsInfo::VERSION,
         task: args.task.to_string(),

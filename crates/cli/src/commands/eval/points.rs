@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use cloud::Delay;
 use decode::{Budget, Threshold, ThresholdPolicy};
-use eval::{Mode, Point, Run};
+use engine::LoadOptions;
+use lab::eval::{Mode, Point, Run};
 use router::RouterKind;
 
 use crate::{
     args::{Baseline, EvalArgs},
     config::UsageError,
-    crew::Workers,
 };
 use tandem::{NamedRouter, Share, Store};
 
@@ -22,8 +22,13 @@ enum Aim {
 }
 
 /// In the order in which a question is answered.
-pub fn points(args: &EvalArgs, delays: &[Delay], crew: &Workers) -> anyhow::Result<Vec<Run>> {
-    let judges = judges(args, crew)?;
+pub fn points(
+    args: &EvalArgs,
+    delays: &[Delay],
+    own: &NamedRouter,
+    edge: &LoadOptions,
+) -> anyhow::Result<Vec<Run>> {
+    let judges = judges(args, own, edge)?;
     let aims: Vec<Aim> = match args.threshold.as_slice() {
         [] => args.budget.iter().map(|&share| Aim::Budget(share)).collect(),
         some => some.iter().map(|&threshold| Aim::Threshold(threshold)).collect(),
@@ -63,10 +68,14 @@ pub fn points(args: &EvalArgs, delays: &[Delay], crew: &Workers) -> anyhow::Resu
 }
 
 /// Those that were named, and the baselines.
-fn judges(args: &EvalArgs, crew: &Workers) -> anyhow::Result<Vec<NamedRouter>> {
-    let (store, edge) = (Store::open()?, crew.edge_options());
+fn judges(
+    args: &EvalArgs,
+    own: &NamedRouter,
+    edge: &LoadOptions,
+) -> anyhow::Result<Vec<NamedRouter>> {
+    let store = Store::open()?;
     let mut judges: Vec<NamedRouter> = match args.router.as_slice() {
-        [] => vec![crew.router().clone()],
+        [] => vec![own.clone()],
         some => {
             let choose = |router| NamedRouter::choose(Some(router), &store, edge);
             let chosen: Result<_, tandem::Error> = some.iter().map(choose).collect();
@@ -121,7 +130,8 @@ fn large(network: Option<Delay>) -> Run {
 fn joint(judge: &NamedRouter, aim: Aim, network: Option<Delay>) -> Run {
     let (name, policy, budget, threshold) = match aim {
         Aim::Budget(share) => {
-            let policy = ThresholdPolicy::budget(Budget::new(share.value(), judge.table().iter().copied()));
+            let policy =
+                ThresholdPolicy::budget(Budget::new(share.value(), judge.table().iter().copied()));
             (format!("{judge} {share}"), policy, Some(share.value()), None)
         }
         Aim::Threshold(tau) => {
@@ -188,7 +198,7 @@ mod tests {
             "7%,15%",
         ]);
         let edge = LoadOptions::new("edge.gguf", 512, 1);
-        let runs = points(&line.unwrap().args, &[], &edge).unwrap();
+        let runs = points(&line.unwrap().args, &[], &RouterKind::Never.into(), &edge).unwrap();
         let names: Vec<_> = runs.iter().map(|run| run.point.name.as_str()).collect();
         let by_lot = names.iter().filter(|name| name.starts_with("random"));
         assert_eq!(by_lot.collect::<Vec<_>>(), [&"random 7%", &"random 15%"], "{names:?}");

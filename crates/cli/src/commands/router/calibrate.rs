@@ -9,9 +9,9 @@ use std::{
 };
 
 use decode::{Edge, Exchange, Message, Router, Score, Step, Transcript, boundary};
-use eval::{Example, Worked};
-use tandem::{NamedRouter, Share};
+use lab::eval::{Example, Worked};
 use router::{Calibration, Point, RouterFile};
+use tandem::{NamedRouter, Share};
 
 use crate::{
     args::CalibrateArgs,
@@ -128,7 +128,8 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     if examples.is_empty() {
         return Err(UsageError("the files hold no prompts".into()).into());
     }
-    let crew = Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
+    let crew =
+        Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
     let judge = NamedRouter::read(&args.router, crew.edge_options())?;
     let file = RouterFile::read(&args.router)?;
     let exchange = if file.metadata().ids { Exchange::Ids } else { Exchange::Text };
@@ -150,7 +151,12 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} prompts, {} tokens", examples.len(), watch.tokens)?;
     for point in calibration.points() {
-        writeln!(out, "  {:>4} of tokens: threshold {:.4}", Share::new(point.share).map_or_else(String::new, |s| s.to_string()), point.threshold)?;
+        writeln!(
+            out,
+            "  {:>4} of tokens: threshold {:.4}",
+            Share::new(point.share).map_or_else(String::new, |s| s.to_string()),
+            point.threshold
+        )?;
     }
     let output = args.output.as_ref().unwrap_or(&args.router);
     file.with_calibration(calibration).write(output)?;

@@ -20,10 +20,12 @@ use decode::{
     Ask, Cloud, CloudError, Edge, Exchange, Message, Router, Sampling, Threshold, Token,
     Vocabulary, Want,
 };
-use eval::Example;
-use router::{
-    Collection, Label, LabelSource, Sample,
-    collection::{CollectionInfo, Open, RollOut, Round, SampleSet},
+use lab::{
+    collect::{
+        Collection, CollectionInfo, Label, LabelSource, Sample,
+        collection::{Open, RollOut, Round, SampleSet},
+    },
+    eval::{Example, Worked},
     label::{Judgement, Labelled, Reading, label},
 };
 use sha2::{Digest, Sha256};
@@ -89,7 +91,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
 }
 
 async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
-    let worked = if args.answer_first { eval::Worked::AnswerFirst } else { eval::Worked::AsGiven };
+    let worked = if args.answer_first { Worked::AnswerFirst } else { Worked::AsGiven };
     let mut examples = vec![];
     for path in &args.data {
         examples.extend(Example::read(path, worked)?);

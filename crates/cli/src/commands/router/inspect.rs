@@ -6,8 +6,8 @@ use std::{
 };
 
 use decode::{Message, Router, Score, Step};
-use tandem::{NamedRouter, Share};
 use router::RouterFile;
+use tandem::{NamedRouter, Share};
 
 use crate::{
     args::InspectArgs,
@@ -43,12 +43,21 @@ pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
             report.held_out, report.loss, report.auc, report.average_precision, report.ece
         )?;
         let points = metadata.calibration.points();
-        let points: Vec<_> =
-            points.iter().map(|p| format!("{} {:.3}", Share::new(p.share).map_or_else(String::new, |s| s.to_string()), p.threshold)).collect();
+        let points: Vec<_> = points
+            .iter()
+            .map(|p| {
+                format!(
+                    "{} {:.3}",
+                    Share::new(p.share).map_or_else(String::new, |s| s.to_string()),
+                    p.threshold
+                )
+            })
+            .collect();
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    let crew = Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
+    let crew =
+        Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
     let judge = NamedRouter::read(&args.router, crew.edge_options())?;
     let noted = Noting { router: judge.build(0), scores: Mutex::default() };
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use router::{Collection, Label, Sample};
+use lab::collect::{Collection, Label, Sample};
 use serde_json::Value;
 
 use crate::common::{Cloud, Done, SMALL, kill_once_it_wrote, run, tandem};

@@ -55,7 +55,7 @@ impl Usage {
     fn add(&mut self, ending: &Ending) {
         self.prompt += ending.prompt_tokens;
         self.cached += ending.cached_tokens;
-        self.completion += ending.summary.stats.tokens;
+        self.completion += ending.summary.summary.stats.tokens;
     }
 
     fn value(self) -> Value {

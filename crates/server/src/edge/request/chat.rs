@@ -1,8 +1,8 @@
 //! `POST /v1/chat/completions`: messages.
 
+use ::tandem::RouterRegistry;
 use cloud::protocol::Prompt;
 use decode::{Message, Role};
-use ::tandem::RouterRegistry;
 use serde_json::{Map, Value};
 
 use super::{GenerationRequest, common, fields::Fields};

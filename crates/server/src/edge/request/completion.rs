@@ -1,7 +1,7 @@
 //! `POST /v1/completions`: a text to be continued.
 
-use cloud::protocol::Prompt;
 use ::tandem::RouterRegistry;
+use cloud::protocol::Prompt;
 use serde_json::{Map, Value, json};
 
 use super::{GenerationRequest, MOST_TEXTS, common, fields::Fields};

@@ -13,6 +13,7 @@ pub async fn completions<P: Pair>(
     State(server): State<Arc<Server<P>>>,
     Body(body): Body,
 ) -> Result<Response, ApiError> {
-    let request = request::completion::request(body, server.tandem.defaults(), server.tandem.routers())?;
+    let request =
+        request::completion::request(body, server.tandem.defaults(), server.tandem.routers())?;
     super::answer(server, AnswerRoute::Completion, request).await
 }

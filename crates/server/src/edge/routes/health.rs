@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use ::tandem::Pair;
 
-use crate::edge::{Server};
+use crate::edge::Server;
 
 /// Whether it is alive, and how busy.
 pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Value> {

@@ -22,7 +22,6 @@ use super::{
     Server,
     answer::{Answer, AnswerRoute, stream},
     error::ApiError,
-    
     request::{Delivery, GenerationRequest},
     writer,
 };

@@ -12,8 +12,9 @@ use decode::{
     Token, Vocabulary, fake::FakeVocabulary,
 };
 use engine::LoadOptions;
+use lab::collect::{Collection, Label, LabelSource, Sample};
 use reqwest::Client;
-use router::{Collection, Constant, Label, LabelSource, Sample};
+use router::Constant;
 use serde_json::{Value, json};
 use tandem_server::cloud::{Config, TrafficCollector};
 
