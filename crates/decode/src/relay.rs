@@ -1,5 +1,7 @@
 //! The loop of mode `large`: the cloud writes everything, and the edge is not even loaded.
 
+use tracing::{Instrument, trace_span};
+
 use crate::{
     Answered, Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError, Transcript, Want,
     trace::{FinishReason, Source, Span},
@@ -54,8 +56,9 @@ impl<C: Cloud> Relay<C> {
 
     async fn answer(&mut self) -> Result<Span, SessionError> {
         let mut times = Default::default();
+        let asking = trace_span!("ask", position = self.transcript.tokens().len());
         if self.exchange.is_none() {
-            let opened = self.cloud.open().await?;
+            let opened = self.cloud.open().instrument(asking.clone()).await?;
             times = opened.times;
             self.exchange = Some(opened.exchange);
         }
@@ -65,12 +68,14 @@ impl<C: Cloud> Relay<C> {
             want: Want::Tokens(self.want.min(self.transcript.room())),
             sampling: &self.sampling,
         };
-        let answer = self.cloud.next(ask).await;
+        let answer = self.cloud.next(ask).instrument(asking).await;
         let sent = self.cloud.take_sent();
         self.transcript.add_sent(&sent);
         let answer = answer?;
         self.want = (self.want * 2).min(LONGEST_ANSWER);
         times += answer.times;
+        let (source, tokens) = (Source::Cloud.name(), answer.tokens.len());
+        let _span = trace_span!("accept", source, tokens).entered();
         let reason = if answer.end { FinishReason::Stop } else { FinishReason::Length };
         if answer.tokens.is_empty() {
             self.transcript.add_cost(times, Some(answer.usage));

@@ -8,10 +8,14 @@
 //! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
 //! Neither model ever reads a proposal that was overruled, so neither has anything to undo.
+//!
+//! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
+//! where the time of every position goes; where nobody listens they cost a comparison each.
 
 use std::{sync::Arc, time::Instant};
 
 use thiserror::Error;
+use tracing::{Instrument, field, trace_span};
 
 use crate::{
     Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
@@ -138,7 +142,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
-        let step = self.edge.step(&self.unread).await?;
+        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
+        let step = self.edge.step(&self.unread).instrument(reading).await?;
         self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
@@ -146,7 +151,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let (score, mut times) = self.score(&step);
         let written = match self.decide(score) {
             Decision::Keep => self.keep(&step)?,
-            Decision::Ask => self.ask(&step, &mut times).await?,
+            Decision::Ask => {
+                let asking = trace_span!("ask", position = self.read);
+                self.ask(&step, &mut times).instrument(asking).await?
+            }
         };
         let alternatives = self.alternatives(&step);
         Ok(Some(self.accept(written, alternatives, score, times)))
@@ -184,7 +192,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn score(&self, step: &Step) -> (Option<Score>, Times) {
         let started = Instant::now();
-        let score = self.routing.as_ref().map(|r| r.router.score(step));
+        let score = self.routing.as_ref().map(|r| {
+            let span = trace_span!("score", score = field::Empty).entered();
+            let score = r.router.score(step);
+            span.record("score", score.value());
+            score
+        });
         let times = Times {
             edge_prefill: step.reading.prefill,
             edge_decode: step.reading.decode,
@@ -339,6 +352,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         score: Option<Score>,
         times: Times,
     ) -> Span {
+        let (source, tokens) = (outcome.source.name(), outcome.tokens.len());
+        let _span = trace_span!("accept", source, tokens).entered();
         if outcome.tokens.is_empty() {
             self.transcript.add_cost(times, outcome.usage);
             return self.transcript.end_by(outcome.source, FinishReason::Stop);
