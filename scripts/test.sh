@@ -19,7 +19,7 @@ counts() {
         END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"
 }
 if [ "${1:-}" = short ]; then
-    try cargo test --release --no-fail-fast --package decode
+    try cargo test --release --no-fail-fast --package tandem-decode
     try cargo test --release --no-fail-fast --package tandem-cli --test all -- --test-threads=1 alone::run
     counts
     exit "$status"

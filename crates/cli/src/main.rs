@@ -1,11 +1,9 @@
 //! The `tandem` program: arguments become a validated configuration, which builds the objects that
-//! do the work.
+//! do the work. Everything about models is in the library `tandem`.
 //!
 //! - [`args`]: what users may write; [`config`]: what it means
-//! - [`preset`]: what a preset adds to the arguments; [`judge`]: who judges the edge
-//! - [`pair`]: the two models, each loaded when it is first needed
-//! - [`generation`]: one text in any mode; [`answer`]: told from its first token to its last line
-//! - [`show`]: how it looks; [`report`]: its figures, for people and as JSON
+//! - [`answer`]: one text, printed from its first token to its last line
+//! - [`show`]: how it looks; [`report`]: its figures, for people
 //! - [`commands`]: one file a command
 
 mod answer;
@@ -13,11 +11,7 @@ mod args;
 mod commands;
 mod config;
 mod crew;
-mod generation;
 mod interrupt;
-mod judge;
-mod pair;
-mod preset;
 mod progress;
 mod report;
 mod show;
@@ -39,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             show::say(&format!("error: {}", describe(&error)));
-            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
 }
@@ -55,9 +49,18 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rm(args) => commands::rm::rm(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
         Command::Preset(args) => commands::preset::preset(&args.command),
+        #[cfg(feature = "lab")]
         Command::Router(args) => block_on(commands::router::router(args)),
+        #[cfg(feature = "lab")]
         Command::Eval(args) => block_on(commands::eval::eval(args)),
+        #[cfg(feature = "lab")]
         Command::Report(args) => commands::report::report(&args),
+        #[cfg(not(feature = "lab"))]
+        Command::Router(args) => args.refuse("router"),
+        #[cfg(not(feature = "lab"))]
+        Command::Eval(args) => args.refuse("eval"),
+        #[cfg(not(feature = "lab"))]
+        Command::Report(args) => args.refuse("report"),
         Command::Onnx(args) => commands::onnx::onnx(args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
@@ -71,6 +74,12 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads((cores / 2).clamp(1, 2)).enable_all().build()?.block_on(future)
+}
+
+/// Whether the user has to write something else, rather than mend something.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let library = error.downcast_ref::<tandem::Error>();
+    error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
 }
 
 /// The whole chain of causes, each said once.

@@ -4,15 +4,14 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use engine::{Compute, LoadOptions};
-use models::catalog;
 use server::cloud::{Config, LazyModel, TrafficCollector, app, run};
+use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
 use crate::{
     args::CloudArgs,
-    config::{Store, UsageError, adapters, threads},
+    config::{UsageError, adapters},
     interrupt::interrupted,
-    preset,
     show::say,
 };
 
@@ -23,22 +22,18 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     if args.sessions > MOST_SESSIONS {
         return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
     }
-    let (mut adapter, mut model) = (args.cloud_adapter, args.cloud_model);
+    let store = Store::open()?;
+    let mut cloud = LocalCloud { model: args.cloud_model, adapters: adapters(&args.cloud_adapter) };
     if let Some(preset) = &args.preset {
-        adapter.push(preset::cloud_adapter(preset, &mut model)?);
+        preset::cloud_model(&store, preset, &mut cloud)?;
     }
-    let path = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Cloud)?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
     let options = LoadOptions {
-        adapters: adapters(&adapter),
         cells: args.cache_tokens.max(args.machine.context),
-        sequences: args.sessions,
-        chunk: 32,
-        gpu_layers: args.machine.gpu_layers,
-        ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
+        ..cloud.options(&store, &args.machine.config(), args.sessions)?
     };
     let collector = match &args.collect {
         Some(folder) => Some(Arc::new(TrafficCollector::start(folder.clone(), options.name())?)),

@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{Record, Report, report::Summary};
+use lab::{
+    eval::Record,
+    report::{Report, Summary},
+};
 use serde::Serialize;
 
 use crate::{args::ReportArgs, config::UsageError, show::say};

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use eval::{Figures, Mode, Outcome, Piece, Point, Question, Results, ResultsInfo};
+use lab::eval::{Figures, Mode, Outcome, Piece, Point, Question, Results, ResultsInfo};
 
 use crate::common::run;
 

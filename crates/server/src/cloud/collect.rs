@@ -20,15 +20,14 @@ use ::cloud::{
     service::{Collector, Observation},
 };
 use decode::Exchange;
-use prometheus_client::metrics::counter::Counter;
-use router::{
-    CollectionError, Label, LabelSource, Sample,
-    collection::{
-        CollectionInfo,
+use lab::{
+    collect::{
+        CollectionError, CollectionInfo, Label, LabelSource, Sample,
         traffic::{self, Traffic},
     },
     label::Choice,
 };
+use prometheus_client::metrics::counter::Counter;
 
 /// How many samples a shard holds: a kill loses at most this many.
 const SHARD: usize = 256;

@@ -5,25 +5,15 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use decode::{
-    Accepted, Edge, FinishReason, Generation, Plan, Relay, Router, Routing, Session, SessionError,
-    Span, Times, Token,
-};
+use decode::{Accepted, FinishReason, Span, Times, Token};
+use tandem::{Generation, Lease, Mode, Pair};
 use tokio::{
     sync::mpsc,
-    task::spawn_blocking,
     time::{Instant, sleep_until, timeout_at},
 };
 
-use super::{
-    Server,
-    config::Mode,
-    error::ApiError,
-    pair::{Introduction, Pair},
-    pool::Lease,
-    request::GenerationRequest,
-    summary::Summary,
-};
+use super::{Server, request::GenerationRequest, summary::Summary};
+use crate::http::ApiError;
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.
@@ -36,7 +26,7 @@ pub enum Event {
     Tokens {
         /// Which text.
         text: usize,
-        /// In request.
+        /// In order.
         tokens: Vec<Accepted>,
     },
     /// A text is over.
@@ -63,235 +53,144 @@ pub struct Ending {
     pub summary: Summary,
 }
 
-type Writing<'a, P> =
-    Generation<&'a mut <P as Pair>::Edge, Box<dyn Router>, &'a mut <P as Pair>::Cloud>;
-
-/// Takes a seat for an request and begins. Mistakes that show before the first token are errors here.
+/// Takes a seat for a request and begins. Mistakes that show before the first token are errors here.
 pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
-    let pair = server.pool.pair();
-    if request.mode == Mode::Large && !pair.has_cloud() {
-        let message = "there is no cloud here, and tandem-large is the cloud's alone";
-        return Err(ApiError::invalid(message).param("model"));
+    let mut prompts = vec![];
+    for prompt in &request.prompts {
+        prompts.push(server.tandem.tokens(request.mode, prompt).await?);
     }
-    // A long prompt takes its time, in which others want to be heard.
-    let (there, ordered) = (server.clone(), request.clone());
-    let prompts = spawn_blocking(move || prompts(there.pool.pair(), &ordered)).await;
-    let prompts = prompts.map_err(|error| ApiError::internal(&error))??;
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
-    let lease = server.pool.take(first, request.mode).await?;
+    let lease = server.tandem.lease(request.mode, first).await?;
     let (events, receiver) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, lease, prompts, events, deadline };
-        writer.write_all().await;
+        let writer = Writer { server, request, events, deadline };
+        writer.write_all(lease, &prompts).await;
     });
     Ok(receiver)
-}
-
-/// The prompts in the edge's tokens; each must fit.
-fn prompts<P: Pair>(pair: &P, request: &GenerationRequest) -> Result<Vec<Vec<Token>>, ApiError> {
-    let mut prompts = vec![];
-    for prompt in &request.prompts {
-        let tokens = pair.tokens(prompt)?;
-        if tokens.is_empty() {
-            return Err(SessionError::EmptyPrompt.into());
-        }
-        if request.mode != Mode::Large && tokens.len() >= pair.context() {
-            let (tokens, context) = (tokens.len(), pair.context());
-            return Err(SessionError::PromptTooLong { tokens, context }.into());
-        }
-        prompts.push(tokens);
-    }
-    Ok(prompts)
 }
 
 struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
-    lease: Lease<P>,
-    prompts: Vec<Vec<Token>>,
     events: mpsc::Sender<Event>,
     deadline: Instant,
 }
 
-/// Nobody listens any more.
-struct Gone;
+/// Why there will be no more texts.
+enum Stop {
+    /// Nobody listens any more.
+    Gone,
+    Failed(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
 
 impl<P: Pair> Writer<P> {
-    async fn write_all(mut self) {
-        let prompts = std::mem::take(&mut self.prompts);
+    async fn write_all(self, mut lease: Lease<P>, prompts: &[Vec<Token>]) {
         let mut text = 0;
         for (prompt, tokens) in prompts.iter().enumerate() {
             for choice in 0..self.request.choices {
-                match self.write(text, prompt, choice, tokens).await {
-                    Ok(Ok(())) => text += 1,
-                    Ok(Err(error)) => {
+                match self.write(lease, text, (prompt, choice), tokens).await {
+                    Ok(Some(seat)) => lease = seat,
+                    Ok(None) => return,
+                    Err(Stop::Failed(error)) => {
                         // Whether anybody hears it matters to nobody here.
                         drop(self.events.send(Event::Failed(error)).await);
                         return;
                     }
-                    Err(Gone) => {
+                    Err(Stop::Gone) => {
                         self.server.metrics.cancelled();
                         return;
                     }
                 }
+                text += 1;
             }
         }
     }
 
-    /// One text, to its end.
+    /// One text, to its end; the seat comes back for the next one.
     async fn write(
-        &mut self,
+        &self,
+        lease: Lease<P>,
         text: usize,
-        prompt: usize,
-        choice: usize,
+        (prompt, choice): (usize, usize),
         tokens: &[Token],
-    ) -> Result<Result<(), ApiError>, Gone> {
-        let (request, server) = (self.request.clone(), self.server.clone());
-        let Some(prompt) = request.prompts.get(prompt) else { return Ok(Ok(())) };
-        let pair = self.lease.pair();
-        let Some(seat) = self.lease.seat() else { return Ok(Err(ApiError::busy())) };
-        let edge = (request.mode != Mode::Large).then_some(tokens);
-        let introduction = Introduction { prompt, edge, on_error: request.on_error };
-        if request.mode != Mode::Small
-            && let Err(error) = pair.introduce(seat, introduction)
-        {
-            return Ok(Err(error));
-        }
-        let vocabulary = seat.edge.vocabulary();
-        let begun = begin::<P>(&request, choice, tokens, &mut seat.edge, &mut seat.cloud);
-        let mut generation = match begun {
-            Ok(generation) => generation,
-            Err(error) => return Ok(Err(error.into())),
-        };
-        let (events, deadline) = (&self.events, self.deadline);
-        let mut teller = TextStreamer { server: &server, events, text, deadline, last: None };
-        let told = teller.follow(&mut generation).await;
-        let transcript = generation.transcript();
-        server.metrics.text(&transcript.stats());
-        let with_cloud = request.mode != Mode::Small;
-        let written = with_cloud.then(|| vocabulary.encode(transcript.accepted_text()));
-        let outcome = match told {
-            Ok(Ok(())) => {
-                let ending = ending::<P>(&request, &generation, tokens.len());
-                teller.send(Event::End { text, ending: Box::new(ending) }).await.map(Ok)
-            }
-            other => other,
-        };
-        drop(generation);
-        if let Some(written) = written {
-            self.lease.remember([tokens, &written].concat());
-        }
-        outcome
+    ) -> Result<Option<Lease<P>>, Stop> {
+        let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
+        let mut generation = lease.begin(request).await?;
+        let told = self.follow(text, &mut generation).await;
+        self.server.metrics.text(&generation.transcript().stats());
+        told?;
+        let ending = Box::new(ending(&generation));
+        self.send(Event::End { text, ending }).await?;
+        Ok(generation.into_parts().0)
     }
-}
 
-fn begin<'a, P: Pair>(
-    request: &GenerationRequest,
-    choice: usize,
-    tokens: &[Token],
-    edge: &'a mut P::Edge,
-    cloud: &'a mut P::Cloud,
-) -> Result<Writing<'a, P>, SessionError> {
-    let (sampling, limits) = (request.sampling(choice), request.limits.clone());
-    let generation = match request.mode {
-        Mode::Large => Generation::Large(Relay::new(cloud, sampling, limits)),
-        mode => {
-            let routing = (mode == Mode::Joint).then(|| Routing {
-                router: request.judge.build(sampling.seed),
-                policy: request.policy.clone(),
-                cloud,
-                on_error: request.on_error,
-            });
-            let plan = Plan { prompt: tokens.to_vec(), written: vec![], sampling, limits };
-            Generation::Edge(Session::new(edge, routing, plan)?)
-        }
-    };
-    Ok(match request.watch() {
-        Some(alternatives) => generation.watch(alternatives),
-        None => generation,
-    })
-}
-
-fn ending<P: Pair>(
-    request: &GenerationRequest,
-    generation: &Writing<'_, P>,
-    prompt: usize,
-) -> Ending {
-    let transcript = generation.transcript();
-    let summary = Summary::new(request, generation);
-    // Where the cloud writes alone, it alone knows how long the prompt is for it.
-    let told = transcript.shown().first().and_then(|t| t.cloud);
-    let told = told.filter(|_| request.mode == Mode::Large);
-    let counted = told.and_then(|usage| usage.prefilled.zip(usage.cached));
-    let (prompt_tokens, cached_tokens) = match counted {
-        Some((prefilled, cached)) => (prefilled + cached, cached),
-        None => (prompt, summary.stats.edge_cached),
-    };
-    let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
-    Ending { reason, prompt_tokens, cached_tokens, summary }
-}
-
-/// Tells one text while it is made.
-struct TextStreamer<'a, P: Pair> {
-    server: &'a Server<P>,
-    events: &'a mpsc::Sender<Event>,
-    text: usize,
-    deadline: Instant,
-    last: Option<Instant>,
-}
-
-impl<P: Pair> TextStreamer<'_, P> {
-    async fn follow(
-        &mut self,
-        generation: &mut Writing<'_, P>,
-    ) -> Result<Result<(), ApiError>, Gone> {
+    /// Tells one text while it is made.
+    async fn follow(&self, text: usize, generation: &mut Generation<P>) -> Result<(), Stop> {
         let started = Instant::now();
+        let mut last = None;
         let mut too_late = pin!(sleep_until(self.deadline));
         loop {
             let next = tokio::select! {
                 // A reader that has gone is noticed even while there is always more to tell.
                 biased;
-                () = self.events.closed() => return Err(Gone),
+                () = self.events.closed() => return Err(Stop::Gone),
                 () = &mut too_late => {
-                    return Ok(Err(ApiError::too_slow(self.server.config.time)));
+                    return Err(ApiError::too_slow(self.server.config.time).into());
                 }
-                next = generation.next() => next,
+                next = generation.next() => next?,
             };
-            let span = match next {
-                Ok(Some(span)) => span,
-                Ok(None) => return Ok(Ok(())),
-                Err(error) => return Ok(Err(error.into())),
-            };
+            let Some(span) = next else { return Ok(()) };
             let now = Instant::now();
-            let since = self.last.replace(now);
+            let since = last.replace(now);
             self.server.metrics.span(since.is_none(), gap(now, since.unwrap_or(started)));
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
-                self.send(Event::Tokens { text: self.text, tokens }).await?;
+                self.send(Event::Tokens { text, tokens }).await?;
                 self.taken().await?;
             }
         }
     }
 
     /// A reader that takes nothing for so long has gone, whatever its socket says.
-    async fn send(&self, event: Event) -> Result<(), Gone> {
+    async fn send(&self, event: Event) -> Result<(), Stop> {
         match timeout_at(self.deadline, self.events.send(event)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
+            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
         }
     }
 
     /// Lets the last event go out now, before the next step takes every core: that costs least.
-    async fn taken(&self) -> Result<(), Gone> {
+    async fn taken(&self) -> Result<(), Stop> {
         match timeout_at(self.deadline, self.events.reserve()).await {
             Ok(Ok(_room)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
+            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
         }
     }
+}
+
+fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
+    let (transcript, request) = (generation.transcript(), generation.request());
+    let summary = Summary::new(generation);
+    // Where the cloud writes alone, it alone knows how long the prompt is for it.
+    let told = transcript.shown().first().and_then(|t| t.cloud);
+    let told = told.filter(|_| request.mode == Mode::Large);
+    let counted = told.and_then(|usage| usage.prefilled.zip(usage.cached));
+    let (prompt_tokens, cached_tokens) = match counted {
+        Some((prefilled, cached)) => (prefilled + cached, cached),
+        None => (request.tokens.len(), summary.summary.stats.edge_cached),
+    };
+    let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
+    Ending { reason, prompt_tokens, cached_tokens, summary }
 }
 
 fn gap(now: Instant, then: Instant) -> Duration {

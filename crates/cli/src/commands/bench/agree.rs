@@ -4,15 +4,12 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use eval::{Example, Worked};
+use lab::eval::{Example, Worked};
 use models::catalog;
 use serde::Serialize;
+use tandem::Store;
 
-use crate::{
-    args::BenchAgreeArgs,
-    config::{Store, edge_options},
-    progress::Progress,
-};
+use crate::{args::BenchAgreeArgs, progress::Progress};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -27,8 +24,8 @@ struct Figures {
 }
 
 pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
-    let store = Store::open(None)?;
-    let options = edge_options(&store, &args.edge, &args.machine)?;
+    let store = Store::open()?;
+    let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
     let mut examples = Example::read(&args.data, Worked::AsGiven)?;

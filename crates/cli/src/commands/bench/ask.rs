@@ -2,19 +2,22 @@
 
 use std::{io::Write, time::Instant};
 
+use std::sync::Arc;
+
 use anyhow::Context;
-use cloud::{Engine, Opening, Remote, protocol::Prompt};
+use cloud::{
+    Engine, Opening, Remote, Settings,
+    protocol::Prompt,
+    service::{LazyModel, Service, ServiceConfig},
+};
 use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want};
 use engine::Compute;
 use serde::Serialize;
 
 use super::{median, percentile};
-use crate::{
-    args::{BenchAskArgs, MachineArgs},
-    config::{Store, UsageError, address, cloud_options, cloud_settings},
-    pair::embed,
-    show::say,
-};
+use tandem::{AskConfig, CloudConfig, Machine, Store};
+
+use crate::{args::BenchAskArgs, config::UsageError, show::say};
 
 /// What asks at one length cost.
 #[derive(Serialize)]
@@ -68,17 +71,21 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
 fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
     // Any ids will do, so no edge is needed: the cloud's own come back to it.
     let prompt = Prompt::Text("The history of the sea is long, and so is this text.".into());
-    let settings = match address(&args.cloud.place)? {
-        _ if args.cloud.place.offline => {
+    let settings = match args.cloud.config()? {
+        CloudConfig::None => {
             return Err(UsageError("asks are measured: not with --offline".into()).into());
         }
-        Some(address) => cloud_settings(&args.cloud, address)?,
-        None => {
-            let machine = MachineArgs { context: room, threads: args.threads, gpu_layers: None };
-            let options = cloud_options(&Store::open(None)?, &args.cloud, &machine)?;
-            embed(&Compute::start()?, options, &args.cloud, !args.no_reuse)?
+        CloudConfig::Remote(settings) => *settings,
+        CloudConfig::Local(cloud) => {
+            let machine = Machine { context: room, threads: args.threads, gpu_layers: None };
+            let options = cloud.options(&Store::open()?, &machine, 1)?;
+            let model = LazyModel::new(Compute::start()?, options);
+            let config = ServiceConfig { reuse: !args.no_reuse, ..ServiceConfig::default() };
+            Settings::in_process(Arc::new(Service::new(model, config)))
         }
     };
+    let AskConfig { deadline, on_error, delay, .. } = args.cloud.place.ask_config()?;
+    let settings = Settings { deadline, on_error, delay, ..settings };
     Ok(Remote::new(settings, Opening::alone(prompt))?)
 }
 

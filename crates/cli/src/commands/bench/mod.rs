@@ -1,9 +1,11 @@
 //! `tandem bench`: what this machine can do.
 
+#[cfg(feature = "lab")]
 mod agree;
 mod ask;
 mod edge;
 mod joint;
+#[cfg(feature = "lab")]
 mod original;
 mod serve;
 
@@ -14,10 +16,16 @@ use crate::args::{BenchArgs, BenchCommand};
 pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         BenchCommand::Edge(args) => edge::edge(args).await?,
+        #[cfg(feature = "lab")]
         BenchCommand::Agree(args) => agree::agree(args).await?,
+        #[cfg(feature = "lab")]
+        BenchCommand::Original(args) => original::original(*args).await?,
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Agree(args) => return args.refuse("bench agree"),
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Original(args) => return args.refuse("bench original"),
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
-        BenchCommand::Original(args) => original::original(*args).await?,
         BenchCommand::Serve(args) => serve::serve(args).await?,
     }
     Ok(ExitCode::SUCCESS)

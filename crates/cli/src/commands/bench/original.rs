@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::joint::QUESTIONS;
 use crate::{
     args::BenchOriginalArgs,
-    config::{Generate, UsageError},
+    config::UsageError,
     crew::{Worker, Workers},
 };
 
@@ -79,18 +79,16 @@ struct Figures {
 }
 
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
-    let wanted = args.generate.with_preset()?;
-    if wanted.cloud.place.offline {
+    if args.generate.cloud.place.offline {
         return Err(UsageError("asks are measured: not with --offline".into()).into());
     }
-    let generate = Generate::new(&wanted)?;
-    let crew = Workers::new(&wanted.edge, Some(&wanted.cloud), &wanted.machine, 1).await?;
+    let crew = Workers::new(args.generate.builder()?, 1).await?;
     let mut worker = crew.worker().await?;
     let bench = Bench {
-        router: generate.judge.build(generate.sampling.seed),
+        router: crew.router().build(args.generate.sampling.seed.unwrap_or_default()),
         // Both loops judge alike: a budget would follow each its own way.
-        policy: generate.policy.threshold().into(),
-        system: generate.system.clone(),
+        policy: crew.policy().threshold().into(),
+        system: args.generate.system.clone(),
         tokens: args.tokens,
     };
     bench.warm_up(&mut worker).await?;
@@ -101,7 +99,7 @@ pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
         theirs.push(bench.original(&mut worker, question).await?);
     }
     worker.remote.close().await;
-    print(&figures(&ours), &figures(&theirs), &generate, args.json)
+    print(&figures(&ours), &figures(&theirs), &crew, args.json)
 }
 
 struct Bench {
@@ -183,7 +181,7 @@ fn figures(stats: &[Stats]) -> Figures {
     }
 }
 
-fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> anyhow::Result<()> {
+fn print(ours: &Figures, theirs: &Figures, crew: &Workers, json: bool) -> anyhow::Result<()> {
     let speed = ours.tokens_per_second / theirs.tokens_per_second;
     let between = theirs.time_between_tokens_ms / ours.time_between_tokens_ms;
     let prefilled = ours
@@ -204,7 +202,7 @@ fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> a
         writeln!(out, "{json}")?;
         return Ok(());
     }
-    writeln!(out, "router {}, threshold {}", generate.judge, generate.policy.threshold())?;
+    writeln!(out, "router {}, threshold {}", crew.router(), crew.policy().threshold())?;
     for (name, f) in [("tandem", ours), ("original", theirs)] {
         writeln!(
             out,

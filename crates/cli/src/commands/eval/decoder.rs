@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cloud::{Delay, protocol::Piece};
 use decode::{Ask, Cloud, Edge, Exchange, Message, Router, Sampling, Transcript, Want};
-use eval::{
+use lab::eval::{
     Decoder, Mode,
     costs::{Footprint, Sizes},
 };
@@ -94,7 +94,11 @@ impl Decoder for Bench {
         Ok(trust)
     }
 
-    async fn decode(&mut self, prompt: &str, way: eval::Way<'_>) -> anyhow::Result<Transcript> {
+    async fn decode(
+        &mut self,
+        prompt: &str,
+        way: lab::eval::Way<'_>,
+    ) -> anyhow::Result<Transcript> {
         let started = Instant::now();
         let delay = way.rtt_ms.and_then(|ms| {
             self.delays.iter().find(|d| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6)

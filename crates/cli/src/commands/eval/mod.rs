@@ -20,13 +20,17 @@ use std::{
 };
 
 use anyhow::Context;
-use eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
+use lab::eval::{Example, Outcome, ReadError, Record, Results, ResultsInfo, Sweep, Table};
 use models::{Environment, Home};
 use sha2::{Digest, Sha256};
 
 use self::decoder::Bench;
 use crate::{
-    args::EvalArgs, config::UsageError, crew::Workers, preset, progress::Progress, show::say,
+    args::EvalArgs,
+    config::{self, UsageError},
+    crew::Workers,
+    progress::Progress,
+    show::say,
 };
 
 /// How long the answers took together, and the whole run.
@@ -38,14 +42,7 @@ pub struct Clock {
 }
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    if let Some(preset) = &args.preset {
-        let mut own = None;
-        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), Some(&mut own))?;
-        if args.router.is_empty() {
-            args.router.extend(own);
-        }
-    }
-    let all = eval::read(args.task, &args.data).map_err(|error| match error {
+    let all = lab::eval::read(args.task, &args.data).map_err(|error| match error {
         ReadError::NoData { .. } => UsageError(error.to_string()).into(),
         other => anyhow::Error::from(other),
     })?;
@@ -61,8 +58,16 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     }
     // The delay is a point's own.
     let delays = std::mem::take(&mut args.cloud.place.simulate_rtt);
-    let crew = Workers::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
-    let runs = points::points(&args, &delays, crew.edge_options())?;
+    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?;
+    if let Some(preset) = &args.preset {
+        builder = builder.preset(preset);
+    }
+    // The first of those that were named, so that no other has to fit this edge.
+    if let Some(router) = args.router.first() {
+        builder = builder.router(router.clone());
+    }
+    let crew = Workers::new(builder, args.parallel).await?;
+    let runs = points::points(&args, &delays, crew.router(), crew.edge_options())?;
     let about = ResultsInfo {
         version: ResultsInfo::VERSION,
         task: args.task.to_string(),
@@ -96,7 +101,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     let clock = tokio::select! {
         clock = answer_all(&shared, &sweep) => clock?,
         _ = tokio::signal::ctrl_c() => {
-            say(&format!("stopped; the answers so far are in {}, and the same command goes on",
+            say(&format!("stopped; the answers so far are in {}, and the same command resumes",
                 path.display()));
             return Ok(ExitCode::from(130));
         }

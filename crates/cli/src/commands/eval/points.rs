@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use cloud::Delay;
 use decode::{Budget, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
-use eval::{Mode, Point, Run};
+use lab::eval::{Mode, Point, Run};
 use router::RouterKind;
 
 use crate::{
     args::{Baseline, EvalArgs},
     config::UsageError,
-    judge::{Judge, Share},
 };
+use tandem::{NamedRouter, Share, Store};
 
 /// Where a joint decode asks.
 #[derive(Clone, Copy)]
@@ -22,8 +22,13 @@ enum Aim {
 }
 
 /// In the order in which a question is answered.
-pub fn points(args: &EvalArgs, delays: &[Delay], edge: &LoadOptions) -> anyhow::Result<Vec<Run>> {
-    let judges = judges(args, edge)?;
+pub fn points(
+    args: &EvalArgs,
+    delays: &[Delay],
+    own: &NamedRouter,
+    edge: &LoadOptions,
+) -> anyhow::Result<Vec<Run>> {
+    let judges = judges(args, own, edge)?;
     let aims: Vec<Aim> = match args.threshold.as_slice() {
         [] => args.budget.iter().map(|&share| Aim::Budget(share)).collect(),
         some => some.iter().map(|&threshold| Aim::Threshold(threshold)).collect(),
@@ -63,12 +68,17 @@ pub fn points(args: &EvalArgs, delays: &[Delay], edge: &LoadOptions) -> anyhow::
 }
 
 /// Those that were named, and the baselines.
-fn judges(args: &EvalArgs, edge: &LoadOptions) -> anyhow::Result<Vec<Judge>> {
-    let mut judges: Vec<Judge> = match args.router.as_slice() {
-        [] => vec![Judge::choose(None, edge)?],
+fn judges(
+    args: &EvalArgs,
+    own: &NamedRouter,
+    edge: &LoadOptions,
+) -> anyhow::Result<Vec<NamedRouter>> {
+    let store = Store::open()?;
+    let mut judges: Vec<NamedRouter> = match args.router.as_slice() {
+        [] => vec![own.clone()],
         some => {
-            let chosen: anyhow::Result<_> =
-                some.iter().map(|router| Judge::choose(Some(router), edge)).collect();
+            let choose = |router| NamedRouter::choose(Some(router), &store, edge);
+            let chosen: Result<_, tandem::Error> = some.iter().map(choose).collect();
             chosen?
         }
     };
@@ -80,19 +90,19 @@ fn judges(args: &EvalArgs, edge: &LoadOptions) -> anyhow::Result<Vec<Judge>> {
             Baseline::Entropy => RouterKind::Entropy,
             Baseline::Margin => RouterKind::Margin,
         };
-        if !judges.iter().any(|judge| judge.to_string() == kind.to_string()) {
-            judges.push(Judge::Untrained(kind));
+        if !judges.iter().any(|judge| judge.name() == kind.to_string()) {
+            judges.push(kind.into());
         }
     }
     Ok(judges)
 }
 
-fn small(judge: &Judge) -> Run {
+fn small(judge: &NamedRouter) -> Run {
     let point = Point {
         name: "small".into(),
         mode: Mode::Small,
         router: Some(judge.to_string()),
-        router_digest: judge.digest(),
+        router_digest: judge.digest().map(String::from),
         budget: None,
         threshold: None,
         like: None,
@@ -117,11 +127,12 @@ fn large(network: Option<Delay>) -> Run {
     Run { point, build: Box::new(build), policy: Threshold::ALWAYS.into() }
 }
 
-fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
+fn joint(judge: &NamedRouter, aim: Aim, network: Option<Delay>) -> Run {
     let (name, policy, budget, threshold) = match aim {
         Aim::Budget(share) => {
-            let policy = ThresholdPolicy::budget(Budget::new(share.0, judge.table()));
-            (format!("{judge} {share}"), policy, Some(share.0), None)
+            let policy =
+                ThresholdPolicy::budget(Budget::new(share.value(), judge.table().iter().copied()));
+            (format!("{judge} {share}"), policy, Some(share.value()), None)
         }
         Aim::Threshold(tau) => {
             (format!("{judge} τ {}", tau.value()), tau.into(), None, Some(tau.value()))
@@ -131,7 +142,7 @@ fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
         name: named(name, network),
         mode: Mode::Joint,
         router: Some(judge.to_string()),
-        router_digest: judge.digest(),
+        router_digest: judge.digest().map(String::from),
         budget,
         threshold,
         like: None,
@@ -143,7 +154,7 @@ fn joint(judge: &Judge, aim: Aim, network: Option<Delay>) -> Run {
 
 /// By lot: at the budget, or at the share that the first router has at this threshold.
 fn random(aim: Aim, like: String, network: Option<Delay>) -> Run {
-    let mut run = joint(&Judge::Untrained(RouterKind::Random(None)), aim, network);
+    let mut run = joint(&RouterKind::Random(None).into(), aim, network);
     if let Aim::Threshold(_) = aim {
         run.point.name = format!("random like {like}");
         run.point.threshold = None;
@@ -187,7 +198,7 @@ mod tests {
             "7%,15%",
         ]);
         let edge = LoadOptions::new("edge.gguf", 512, 1);
-        let runs = points(&line.unwrap().args, &[], &edge).unwrap();
+        let runs = points(&line.unwrap().args, &[], &RouterKind::Never.into(), &edge).unwrap();
         let names: Vec<_> = runs.iter().map(|run| run.point.name.as_str()).collect();
         let by_lot = names.iter().filter(|name| name.starts_with("random"));
         assert_eq!(by_lot.collect::<Vec<_>>(), [&"random 7%", &"random 15%"], "{names:?}");

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use eval::{Row, Table};
+use lab::eval::{Row, Table};
 
 use super::Clock;
 

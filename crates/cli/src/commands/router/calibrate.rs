@@ -9,15 +9,15 @@ use std::{
 };
 
 use decode::{Edge, Exchange, Message, Router, Score, Step, Transcript, boundary};
-use eval::{Example, Worked};
+use lab::eval::{Example, Worked};
 use router::{Calibration, Point, RouterFile};
+use tandem::{NamedRouter, Share};
 
 use crate::{
     args::CalibrateArgs,
     config::UsageError,
+    config::edge_alone,
     crew::{Way, Worker, Workers},
-    judge::{Judge, Share},
-    preset,
     progress::Progress,
     show::say,
 };
@@ -119,10 +119,7 @@ fn table(words: &[(f32, usize)], tokens: usize) -> Calibration {
     Calibration::new(points)
 }
 
-pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
-    if let Some(preset) = &args.preset {
-        preset::apply(preset, &mut args.edge, None, None)?;
-    }
+pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
     for path in &args.prompts {
         examples.extend(Example::read(path, Worked::AsGiven)?);
@@ -131,8 +128,9 @@ pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
     if examples.is_empty() {
         return Err(UsageError("the files hold no prompts".into()).into());
     }
-    let crew = Workers::new(&args.edge, None, &args.machine, 1).await?;
-    let judge = Judge::read(&args.router, crew.edge_options())?;
+    let crew =
+        Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
+    let judge = NamedRouter::read(&args.router, crew.edge_options())?;
     let file = RouterFile::read(&args.router)?;
     let exchange = if file.metadata().ids { Exchange::Ids } else { Exchange::Text };
     let router = judge.build(0);
@@ -153,7 +151,12 @@ pub async fn calibrate(mut args: CalibrateArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} prompts, {} tokens", examples.len(), watch.tokens)?;
     for point in calibration.points() {
-        writeln!(out, "  {:>4} of tokens: threshold {:.4}", Share(point.share), point.threshold)?;
+        writeln!(
+            out,
+            "  {:>4} of tokens: threshold {:.4}",
+            Share::new(point.share).map_or_else(String::new, |s| s.to_string()),
+            point.threshold
+        )?;
     }
     let output = args.output.as_ref().unwrap_or(&args.router);
     file.with_calibration(calibration).write(output)?;

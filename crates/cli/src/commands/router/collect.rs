@@ -20,21 +20,23 @@ use decode::{
     Ask, Cloud, CloudError, Edge, Exchange, Message, Router, Sampling, Threshold, Token,
     Vocabulary, Want,
 };
-use eval::Example;
-use router::{
-    Collection, Label, LabelSource, Sample,
-    collection::{CollectionInfo, Open, RollOut, Round, SampleSet},
+use lab::{
+    collect::{
+        Collection, CollectionInfo, Label, LabelSource, Sample,
+        collection::{Open, RollOut, Round, SampleSet},
+    },
+    eval::{Example, Worked},
     label::{Judgement, Labelled, Reading, label},
 };
 use sha2::{Digest, Sha256};
 
+use tandem::{Mode, NamedRouter, Store};
+
 use super::joint;
 use crate::{
     args::CollectArgs,
-    config::UsageError,
+    config::{self, UsageError},
     crew::{Way, Worker, Workers},
-    judge::{Judge, RouterArg},
-    preset,
     progress::Progress,
     show::say,
 };
@@ -47,7 +49,7 @@ pub struct Job {
     pub system: String,
     pub max_tokens: usize,
     /// The router of the second round, and its policy.
-    pub second: Option<(Judge, Threshold)>,
+    pub second: Option<(NamedRouter, Threshold)>,
     /// Examples that did not fit one of the contexts.
     too_long: AtomicUsize,
 }
@@ -72,16 +74,12 @@ impl Job {
 }
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
-    let mut args = args;
-    if let Some(preset) = &args.preset {
-        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), None)?;
-    }
     let job = Arc::new(prepare(&args).await?);
     if !args.rollouts_only {
         read_all(&job, args.parallel).await?;
         let too_long = job.too_long.load(Ordering::Relaxed);
         if too_long > 0 {
-            say(&format!("{too_long} examples passed over: longer than a model's context"));
+            say(&format!("{too_long} examples skipped: longer than a model's context"));
         }
     }
     roll_out_all(&job, &args).await?;
@@ -93,7 +91,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
 }
 
 async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
-    let worked = if args.answer_first { eval::Worked::AnswerFirst } else { eval::Worked::AsGiven };
+    let worked = if args.answer_first { Worked::AnswerFirst } else { Worked::AsGiven };
     let mut examples = vec![];
     for path in &args.data {
         examples.extend(Example::read(path, worked)?);
@@ -110,11 +108,17 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
         let reason = "the data holds no worked answers (cot, solution or response)";
         return Err(UsageError(reason.into()).into());
     }
-    let crew = Workers::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
+    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?.mode(Mode::Small);
+    if let Some(preset) = &args.preset {
+        builder = builder.preset(preset);
+    }
+    let crew = Workers::new(builder, args.parallel).await?;
     let options = crew.edge_options();
     let second = match &args.router {
-        Some(RouterArg::File(path)) => Some((Judge::read(path, options)?, args.threshold)),
-        Some(RouterArg::Kind(kind)) => Some((Judge::Untrained(*kind), args.threshold)),
+        Some(router) => {
+            let router = NamedRouter::choose(Some(router), &Store::open()?, options)?;
+            Some((router, args.threshold))
+        }
         None => None,
     };
     let mut worker = crew.worker().await?;
@@ -127,7 +131,7 @@ async fn prepare(args: &CollectArgs) -> anyhow::Result<Job> {
         model: options.fingerprint()?,
         model_name: options.name(),
         hidden: crew.edge().hidden_len(),
-        cloud: crew.cloud_name().into(),
+        cloud: crew.cloud_name()?,
         exchange,
         examples: digest(&examples),
         count: examples.len(),

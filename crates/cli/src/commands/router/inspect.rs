@@ -7,15 +7,15 @@ use std::{
 
 use decode::{Message, Router, Score, Step};
 use router::RouterFile;
+use tandem::{NamedRouter, Share};
 
 use crate::{
     args::InspectArgs,
+    config::edge_alone,
     crew::{Way, Workers},
-    judge::{Judge, Share},
-    preset,
 };
 
-pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
+pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
     let file = RouterFile::read(&args.router)?;
     let metadata = file.metadata();
     let mut out = std::io::stdout();
@@ -43,16 +43,22 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
             report.held_out, report.loss, report.auc, report.average_precision, report.ece
         )?;
         let points = metadata.calibration.points();
-        let points: Vec<_> =
-            points.iter().map(|p| format!("{} {:.3}", Share(p.share), p.threshold)).collect();
+        let points: Vec<_> = points
+            .iter()
+            .map(|p| {
+                format!(
+                    "{} {:.3}",
+                    Share::new(p.share).map_or_else(String::new, |s| s.to_string()),
+                    p.threshold
+                )
+            })
+            .collect();
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    if let Some(preset) = &args.preset {
-        preset::apply(preset, &mut args.edge, None, None)?;
-    }
-    let crew = Workers::new(&args.edge, None, &args.machine, 1).await?;
-    let judge = Judge::read(&args.router, crew.edge_options())?;
+    let crew =
+        Workers::new(edge_alone(&args.edge, &args.machine, args.preset.as_deref()), 1).await?;
+    let judge = NamedRouter::read(&args.router, crew.edge_options())?;
     let noted = Noting { router: judge.build(0), scores: Mutex::default() };
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];
     let mut worker = crew.worker().await?;

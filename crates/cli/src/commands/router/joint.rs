@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use decode::{Router, Score, Source, Step, Token, sampling};
 use half::f16;
-use router::{Label, LabelSource, Sample, collection::SampleSet, features};
+use lab::collect::{Label, LabelSource, Sample, collection::SampleSet};
+use router::features;
 
 use super::collect::{Job, ends_right, run};
 use crate::{

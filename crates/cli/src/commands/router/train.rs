@@ -4,7 +4,11 @@ use std::{fs, io::Write};
 
 use anyhow::Context;
 use decode::Exchange;
-use router::{Collection, Objective, Options, Sample, SampleOrigin, plot, train::Epoch};
+use lab::{
+    collect::{Collection, Sample},
+    train::{Epoch, Options, SampleOrigin, plot},
+};
+use router::Objective;
 
 use crate::{args::TrainArgs, config::UsageError, show::say};
 
@@ -32,11 +36,11 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
             if epoch.best { " *" } else { "" }
         ));
     };
-    let trained = router::train(&samples, about, &options, &mut tell)?;
+    let trained = lab::train::train(&samples, about, &options, &mut tell)?;
     trained.file.write(&args.output)?;
     let curves = args.output.with_extension("svg");
     fs::write(&curves, plot::svg(&trained.curves)?)
-        .with_context(|| format!("no curves at {}", curves.display()))?;
+        .with_context(|| format!("the curves {} cannot be written", curves.display()))?;
 
     let mut out = std::io::stdout().lock();
     let report = trained.file.metadata().report;

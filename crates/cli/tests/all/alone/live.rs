@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use router::{Collection, LabelSource};
+use lab::collect::{Collection, LabelSource};
 
 use crate::common::{Cloud, SMALL, interrupt, run, run_with_input, tandem};
 

@@ -3,7 +3,8 @@ use std::fs;
 use ::cloud::seen::DecodedState;
 use decode::{Token, fake::FakeVocabulary};
 use half::f16;
-use router::{Collection, FEATURES};
+use lab::collect::Collection;
+use router::FEATURES;
 
 use super::*;
 

@@ -1,18 +1,24 @@
-//! What is asked, checked: both routes' requests become an [`GenerationRequest`].
+//! What is asked: read as it travels, then checked, so that both routes' requests become a
+//! [`GenerationRequest`].
 //!
-//! - [`fields`]: a JSON object, field by field; what is left over is refused or ignored
-//! - [`chat`] and [`completion`]: what is particular to each route
-//! - `common`: what they share
+//! - [`wire`]: the types that travel; `read`: from JSON to them
+//! - `unsupported`: parameters that are not heeded: refused, or ignored
+//! - [`chat`] and [`completion`]: checks of what is particular to each route; `common`: of the rest
 
 pub mod chat;
 mod common;
 pub mod completion;
-pub mod fields;
+mod read;
+mod unsupported;
+pub mod wire;
+
+pub use common::Checks;
 
 use cloud::protocol::Prompt;
-use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy};
+use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
+use tandem::{NamedRouter, ResolvedRequest};
 
-use super::{config::Mode, judge::NamedRouter};
+use super::config::Mode;
 
 /// Texts one request may ask for, over all its prompts.
 pub const MOST_TEXTS: usize = 16;
@@ -36,7 +42,7 @@ pub struct GenerationRequest {
     /// When to end.
     pub limits: Limits,
     /// Who judges.
-    pub judge: NamedRouter,
+    pub router: NamedRouter,
     /// How strictly.
     pub policy: ThresholdPolicy,
     /// What a failure of the cloud means.
@@ -46,7 +52,7 @@ pub struct GenerationRequest {
     /// How many log-probabilities besides its own each token tells, if they are asked for.
     pub logprobs: Option<usize>,
     /// How it is told.
-    pub telling: Delivery,
+    pub delivery: Delivery,
 }
 
 /// How an answer is told.
@@ -71,6 +77,27 @@ impl GenerationRequest {
     pub fn watch(&self) -> Option<usize> {
         let traced = self.trace.then_some(TRACED_ALTERNATIVES);
         traced.max(self.logprobs)
+    }
+
+    /// What is asked for one of its texts; `None` where it has no such prompt.
+    pub fn resolved(
+        &self,
+        prompt: usize,
+        choice: usize,
+        tokens: &[Token],
+    ) -> Option<ResolvedRequest> {
+        Some(ResolvedRequest {
+            mode: self.mode,
+            prompt: self.prompts.get(prompt)?.clone(),
+            tokens: tokens.to_vec(),
+            written: vec![],
+            sampling: self.sampling(choice),
+            limits: self.limits.clone(),
+            router: self.router.clone(),
+            policy: self.policy.clone(),
+            on_error: self.on_error,
+            alternatives: self.watch(),
+        })
     }
 
     /// How the text of a choice is sampled: each by its own seed, the first by the one given.

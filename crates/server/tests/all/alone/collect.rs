@@ -12,8 +12,9 @@ use decode::{
     Token, Vocabulary, fake::FakeVocabulary,
 };
 use engine::{LoadOptions, Model};
+use lab::collect::{Collection, Label, LabelSource, Sample};
 use reqwest::Client;
-use router::{Collection, Constant, Label, LabelSource, Sample};
+use router::Constant;
 use serde_json::{Value, json};
 use tandem_server::cloud::{Config, LazyModel, TrafficCollector};
 
@@ -283,7 +284,7 @@ async fn shared(
     let on_error = OnCloudError::Fail;
     let routing = Routing { router: Constant::Always, policy, cloud: &mut cloud, on_error };
     let sequence = model.open().await.unwrap();
-    let mut session = Session::new(sequence, Some(routing), plan).unwrap().watch(0);
+    let mut session = Session::new(sequence, Some(routing), plan).unwrap().with_details(0);
     let mut words = String::new();
     while let Some(span) = session.next().await.unwrap() {
         words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));

@@ -52,9 +52,12 @@ pub fn small_onnx() -> LoadOptions {
     let folder = FOLDER.get_or_init(|| {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("small-onnx");
         let model = model_file(catalog::Default::Edge);
-        let weights = onnx::Weights::Int8;
-        onnx::export(&onnx::Export { model, adapters: vec![], weights, force: false }, &folder)
-            .unwrap();
+        let weights = lab::export::Weights::Int8;
+        lab::export::export(
+            &lab::export::Export { model, adapters: vec![], weights, force: false },
+            &folder,
+        )
+        .unwrap();
         folder
     });
     let own = std::env::var_os("ORT_DYLIB_PATH").map(PathBuf::from);

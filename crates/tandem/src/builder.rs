@@ -1,0 +1,254 @@
+//! From wishes to a pair.
+
+use std::time::Duration;
+
+use cloud::{Delay, Endpoint, Engine, Settings};
+use decode::{Limits, OnCloudError, Sampling, Threshold};
+use engine::Adapter;
+use router::RouterKind;
+
+use crate::{
+    AskConfig, CloudConfig, Defaults, EdgeConfig, Error, LocalCloud, Machine, Mode, Models,
+    NamedRouter, PairConfig, RouterRegistry, RouterSpec, Share, Store, Tandem, preset,
+};
+
+/// The system message where none is given: the models' own defaults differ.
+pub const SYSTEM: &str = "You are a helpful assistant.";
+
+/// Tokens an answer may have where nobody says.
+pub const MAX_TOKENS: usize = 256;
+
+/// What a pair is to be made of. Everything has a default: the default models of the catalog, the
+/// large one in this process, and the general router.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    edge: EdgeConfig,
+    cloud: CloudConfig,
+    ask: AskConfig,
+    machine: Machine,
+    router: Option<RouterSpec>,
+    threshold: Option<Threshold>,
+    budget: Option<f32>,
+    preset: Option<String>,
+    mode: Mode,
+    any_mode: bool,
+    sampling: Sampling,
+    seed: Option<u64>,
+    max_tokens: Option<usize>,
+    stops: Vec<String>,
+    system: Option<String>,
+    seats: Option<usize>,
+    queue: usize,
+}
+
+impl Builder {
+    /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
+    /// `hf:OWNER/REPO` once it is pulled.
+    pub fn edge(mut self, model: impl Into<String>) -> Self {
+        self.edge.model = Some(model.into());
+        self
+    }
+
+    /// A LoRA adapter of the small model.
+    pub fn edge_adapter(mut self, adapter: Adapter) -> Self {
+        self.edge.adapters.push(adapter);
+        self
+    }
+
+    /// Everything about the small model at once.
+    pub fn edge_config(mut self, edge: EdgeConfig) -> Self {
+        self.edge = edge;
+        self
+    }
+
+    /// The large model, to run in this process; named as the small one is.
+    pub fn cloud(mut self, model: impl Into<String>) -> Self {
+        let model = Some(model.into());
+        self.cloud = CloudConfig::Local(LocalCloud { model, adapters: vec![] });
+        self
+    }
+
+    /// A large model that is served elsewhere: by `tandem cloud`, SGLang, vLLM, llama-server or
+    /// anything with OpenAI's `/v1/completions`. Who it is is found out, unless `engine` tells.
+    pub fn cloud_at(mut self, endpoint: Endpoint, engine: Option<Engine>) -> Self {
+        self.cloud = CloudConfig::Remote(Box::new(Settings { engine, ..Settings::new(endpoint) }));
+        self
+    }
+
+    /// No cloud: every ask fails, and no socket is ever opened.
+    pub fn offline(mut self) -> Self {
+        self.cloud = CloudConfig::None;
+        self
+    }
+
+    /// Everything about the large model at once.
+    pub fn cloud_config(mut self, cloud: CloudConfig) -> Self {
+        self.cloud = cloud;
+        self
+    }
+
+    /// How the cloud is asked.
+    pub fn ask_config(mut self, ask: AskConfig) -> Self {
+        self.ask = ask;
+        self
+    }
+
+    /// How long one ask may take.
+    pub fn ask_deadline(mut self, deadline: Duration) -> Self {
+        self.ask.deadline = deadline;
+        self
+    }
+
+    /// What a failure of the cloud means for a text.
+    pub fn on_cloud_error(mut self, on_error: OnCloudError) -> Self {
+        self.ask.on_error = on_error;
+        self
+    }
+
+    /// A network to simulate.
+    pub fn simulate_network(mut self, delay: Delay) -> Self {
+        self.ask.delay = Some(delay);
+        self
+    }
+
+    /// Who judges the small model: a name such as `top1`, a router file, or one's own.
+    pub fn router(mut self, router: impl Into<RouterSpec>) -> Self {
+        self.router = Some(router.into());
+        self
+    }
+
+    /// Asks the cloud where the router's trust is below this. It comes before a budget.
+    pub fn threshold(mut self, threshold: Threshold) -> Self {
+        self.threshold = Some(threshold);
+        self
+    }
+
+    /// Near this share of tokens from the cloud, over a long run: 0.07 is one in fourteen.
+    pub fn budget(mut self, share: f32) -> Self {
+        self.budget = Some(share);
+        self
+    }
+
+    /// Adapters and router for one kind of question: a preset's name, or its folder.
+    pub fn preset(mut self, preset: impl Into<String>) -> Self {
+        self.preset = Some(preset.into());
+        self
+    }
+
+    /// Who writes where a request does not say.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Requests will ask for other modes than the usual one, so the router is chosen in any case.
+    pub fn any_mode(mut self) -> Self {
+        self.any_mode = true;
+        self
+    }
+
+    /// How tokens are chosen. With a seed every text is drawn with it, else each draws its own.
+    pub fn sampling(mut self, sampling: Sampling, seed: Option<u64>) -> Self {
+        self.sampling = sampling;
+        self.seed = seed;
+        self
+    }
+
+    /// Tokens an answer may have.
+    pub fn max_tokens(mut self, tokens: usize) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Texts that end an answer, and are not shown.
+    pub fn stops(mut self, stops: Vec<String>) -> Self {
+        self.stops = stops;
+        self
+    }
+
+    /// The system message of conversations that have none.
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
+
+    /// The machine the models run on.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
+        self
+    }
+
+    /// Texts that are made at once; memory is taken for all of them. One, unless it is told.
+    pub fn seats(mut self, seats: usize) -> Self {
+        self.seats = Some(seats);
+        self
+    }
+
+    /// Requests that may wait for a seat; none, unless it is told.
+    pub fn queue(mut self, queue: usize) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Finds the files and chooses the router. Models are loaded by the first text that needs them.
+    pub fn build(self) -> Result<Tandem, Error> {
+        let this = self.with_preset()?;
+        let no_cloud = matches!(this.cloud, CloudConfig::None);
+        if this.mode == Mode::Large && no_cloud {
+            let reason = "mode large is the cloud's alone: not with --offline";
+            return Err(Error::Usage(reason.into()));
+        }
+        let store = Store::open()?;
+        let router = if this.any_mode || this.mode == Mode::Joint {
+            let edge = this.edge.options(&store, &this.machine, 1)?;
+            NamedRouter::choose(this.router.as_ref(), &store, &edge)?
+        } else {
+            RouterKind::Never.into()
+        };
+        let policy = router.policy(this.threshold, this.budget.map(share).transpose()?);
+        let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
+        let max_tokens = this.max_tokens.unwrap_or(MAX_TOKENS);
+        let defaults = Defaults {
+            mode: this.mode,
+            sampling: sampling.validate()?,
+            seeded: this.seed.is_some(),
+            limits: Limits { max_tokens, stops: this.stops },
+            system: this.system.unwrap_or_else(|| SYSTEM.into()),
+            on_error: this.ask.on_error,
+        };
+        let seats = this.seats.unwrap_or(1);
+        let models = Models::new(PairConfig {
+            store,
+            edge: this.edge,
+            cloud: this.cloud,
+            ask: this.ask,
+            machine: this.machine,
+            seats,
+            preset: this.preset,
+        })?;
+        Ok(Tandem::new(models, RouterRegistry::new(router, policy), defaults, (seats, this.queue)))
+    }
+
+    /// As given, with what the preset adds.
+    fn with_preset(mut self) -> Result<Self, Error> {
+        let Some(given) = &self.preset else { return Ok(self) };
+        let store = Store::open()?;
+        let preset = preset::load(&store, given)?;
+        let own_router = self.router.is_some();
+        let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
+        preset::apply(&store, &preset, edge, cloud, Some(&mut self.router))?;
+        // Its defaults are for its own router.
+        if !own_router && self.threshold.is_none() && self.budget.is_none() {
+            let (threshold, budget) = preset::defaults(&preset)?;
+            (self.threshold, self.budget) = (threshold, budget.map(Share::value));
+        }
+        // By its name from here on: where its folder is concerns nobody else.
+        self.preset = Some(preset.manifest().name.clone());
+        Ok(self)
+    }
+}
+
+fn share(share: f32) -> Result<Share, Error> {
+    let wrong = || Error::Usage(format!("a budget is a share of tokens from 0 to 1, not {share}"));
+    Share::new(share).ok_or_else(wrong)
+}

@@ -1,0 +1,57 @@
+//! A share of tokens, as users write it.
+
+use std::{fmt, str::FromStr};
+
+/// A share of tokens from 0 to 1: what `--budget` takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(f32);
+
+impl Share {
+    /// `None` outside 0..=1.
+    pub fn new(share: f32) -> Option<Self> {
+        (0.0..=1.0).contains(&share).then_some(Self(share))
+    }
+
+    /// From 0 to 1.
+    pub fn value(self) -> f32 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write a share of tokens from 0% to 100%, as in 7% or 0.07".to_owned();
+        let text = text.trim();
+        let share = match text.strip_suffix('%') {
+            Some(percent) => percent.trim_end().parse::<f32>().map(|p| p / 100.0),
+            None => text.parse(),
+        };
+        share.ok().and_then(Self::new).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // f32 noise is not for people: 0.07 * 100 is 7.0000005.
+        let text = format!("{}%", (f64::from(self.0) * 1e7).round() / 1e5);
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_with_and_without_a_sign() {
+        for (text, share) in [("7%", 0.07), ("0.07", 0.07), (" 12.5 % ", 0.125), ("0", 0.0)] {
+            assert!((text.parse::<Share>().unwrap().0 - share).abs() < 1e-6, "{text}");
+        }
+        for bad in ["", "%", "7", "-1%", "101%", "nan", "much"] {
+            assert!(bad.parse::<Share>().is_err(), "{bad}");
+        }
+        assert_eq!(Share(0.07).to_string(), "7%");
+    }
+}
