@@ -17,7 +17,7 @@ use std::{
 
 use ::cloud::{
     protocol::EdgeModel,
-    service::{Collector, Observed},
+    service::{Collector, Observation},
 };
 use decode::Exchange;
 use lab::{
@@ -51,7 +51,7 @@ pub struct TrafficCollector {
     traffic: Arc<Mutex<Option<Traffic>>>,
     /// The number of the next conversation.
     examples: AtomicU32,
-    line: Mutex<Option<Line>>,
+    queue: Mutex<Option<SampleQueue>>,
     taken: Counter,
     lost: Counter,
     /// Whether the log knows that the folder cannot be begun.
@@ -61,7 +61,7 @@ pub struct TrafficCollector {
 }
 
 #[derive(Debug)]
-struct Line {
+struct SampleQueue {
     samples: SyncSender<Sample>,
     writer: JoinHandle<()>,
 }
@@ -76,23 +76,23 @@ impl TrafficCollector {
         let traffic = Arc::new(Mutex::new(traffic));
         let (taken, lost) = (Counter::default(), Counter::default());
         let (samples, queue) = sync_channel(QUEUE);
-        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), told: false };
+        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), reported: false };
         let writer = thread::Builder::new()
             .name("collect".into())
             .spawn(move || writer.run(&queue))
             .map_err(|source| CollectionError::Io { path: folder.clone(), source })?;
-        let line = Mutex::new(Some(Line { samples, writer }));
+        let queue = Mutex::new(Some(SampleQueue { samples, writer }));
         let failed = AtomicBool::new(false);
-        Ok(Self { folder, cloud, traffic, examples, line, taken, lost, failed, _claim: claim })
+        Ok(Self { folder, cloud, traffic, examples, queue, taken, lost, failed, _claim: claim })
     }
 
-    fn about(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
+    fn info(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
         let EdgeModel { name, fingerprint, hidden } = edge;
         if !(1..=LONGEST_STATE).contains(&hidden) {
             return Err(format!("a hidden state has from 1 to {LONGEST_STATE} numbers"));
         }
-        let odd = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
-        if odd(&name) || odd(&fingerprint) {
+        let is_invalid = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
+        if is_invalid(&name) || is_invalid(&fingerprint) {
             return Err("that is no name of a model".into());
         }
         let (format, examples) = (CollectionInfo::FORMAT, traffic::EXAMPLES.into());
@@ -112,8 +112,8 @@ impl TrafficCollector {
 
     /// Writes what is left and ends.
     pub fn finish(&self) {
-        let line = lock(&self.line).take();
-        if let Some(Line { samples, writer }) = line {
+        let queue = lock(&self.queue).take();
+        if let Some(SampleQueue { samples, writer }) = queue {
             drop(samples);
             if writer.join().is_err() {
                 tracing::error!("the last samples were not written");
@@ -134,12 +134,12 @@ impl TrafficCollector {
 
 impl Collector for TrafficCollector {
     /// The first edge that offers its states begins the folder.
-    fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
-        let about = self.about(edge, exchange)?;
+    fn accepts(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
+        let info = self.info(edge, exchange)?;
         let mut traffic = lock(&self.traffic);
         let checked = match &*traffic {
-            Some(traffic) => traffic.check(&about),
-            None => Traffic::begin(&self.folder, about).map(|begun| *traffic = Some(begun)),
+            Some(traffic) => traffic.check(&info),
+            None => Traffic::begin(&self.folder, info).map(|begun| *traffic = Some(begun)),
         };
         match checked {
             Ok(()) => Ok(()),
@@ -157,14 +157,14 @@ impl Collector for TrafficCollector {
         }
     }
 
-    fn number(&self) -> u32 {
+    fn next_conversation(&self) -> u32 {
         self.examples.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take(&self, observed: Observed<'_>) {
-        let sample = sample(observed);
-        let line = lock(&self.line);
-        match line.as_ref().map(|line| line.samples.try_send(sample)) {
+    fn take(&self, observation: Observation<'_>) {
+        let sample = sample(observation);
+        let queue = lock(&self.queue);
+        match queue.as_ref().map(|queue| queue.samples.try_send(sample)) {
             Some(Ok(())) => self.taken.inc(),
             // The disk does not keep up, or the end has come.
             Some(Err(_)) | None => self.lost.inc(),
@@ -179,8 +179,9 @@ impl Drop for TrafficCollector {
 }
 
 /// What is kept of a position.
-fn sample(observed: Observed<'_>) -> Sample {
-    let Observed { vocabulary, exchange, edge: seen, likeliest, conversation, position } = observed;
+fn sample(observation: Observation<'_>) -> Sample {
+    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
+        observation;
     let piece = vocabulary.piece(likeliest);
     let cloud = match exchange {
         _ if vocabulary.is_end(likeliest) => Choice::End,
@@ -211,7 +212,7 @@ struct Writer {
     traffic: Arc<Mutex<Option<Traffic>>>,
     lost: Counter,
     /// Whether the log knows that the disk fails.
-    told: bool,
+    reported: bool,
 }
 
 impl Writer {
@@ -233,12 +234,12 @@ impl Writer {
         let mut traffic = lock(&self.traffic);
         let Some(traffic) = traffic.as_mut() else { return };
         match traffic.write(shard) {
-            Ok(()) => self.told = false,
+            Ok(()) => self.reported = false,
             Err(error) => {
                 self.lost.inc_by(shard.len() as u64);
-                if !self.told {
+                if !self.reported {
                     tracing::error!(%error, "samples are lost; answers go on");
-                    self.told = true;
+                    self.reported = true;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The one door through which errors leave the server.
 
 use ::cloud::{
-    protocol::{Failure, Place, Problem, code},
+    protocol::{Failure, Prefix, Problem, code},
     service::ServiceError,
 };
 use axum::{
@@ -16,7 +16,7 @@ pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    have: Option<Place>,
+    have: Option<Prefix>,
 }
 
 impl ApiError {
@@ -70,5 +70,24 @@ impl IntoResponse for ApiError {
         let (message, kind, code) = (self.message, kind.into(), self.code.into());
         let failure = Failure { error: Problem { message, kind, code }, have: self.have };
         (self.status, Json(failure)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_may_name_paths_stay_here() {
+        let reason = String::from("/home/somebody/model.gguf cannot be loaded");
+        for error in [
+            ServiceError::ModelFailed { reason: reason.clone() },
+            ServiceError::Internal { reason },
+        ] {
+            let told = ApiError::from(error);
+            assert_eq!(told.status, StatusCode::INTERNAL_SERVER_ERROR);
+            assert!(told.message.contains("log says why"), "{}", told.message);
+            assert!(!told.message.contains("somebody"), "{}", told.message);
+        }
     }
 }

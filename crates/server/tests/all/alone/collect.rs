@@ -4,21 +4,21 @@
 use std::{path::Path, sync::Arc};
 
 use cloud::{
-    Address,
-    protocol::{EdgeModel, EdgeState, id_bytes, prefix_hash},
+    Address, Opening, Remote, Service, ServiceConfig, Settings,
+    protocol::{EdgeModel, EdgeState, Prompt, id_bytes, prefix_hash},
 };
 use decode::{
     Exchange, Limits, OnCloudError, Plan, Reading, Routing, Sampling, Session, Step, Threshold,
     Token, Vocabulary, fake::FakeVocabulary,
 };
-use engine::LoadOptions;
+use engine::{LoadOptions, Model};
 use lab::collect::{Collection, Label, LabelSource, Sample};
 use reqwest::Client;
 use router::Constant;
 use serde_json::{Value, json};
-use tandem_server::cloud::{Config, TrafficCollector};
+use tandem_server::cloud::{Config, LazyModel, TrafficCollector};
 
-use crate::common::{SURE, edge, remote, small, start};
+use crate::common::{self, SURE, edge, settings, small, start};
 
 /// So begun, a text has one way to go on: the cloud's first choice is the same in batches of any size.
 const BEGUN: &str = "1, 2, 3, 4, 5, 6, 7, 8, 9,";
@@ -261,6 +261,49 @@ async fn a_conversation_keeps_its_number_over_its_turns() {
     assert_eq!(samples.iter().map(|s| s.example).collect::<Vec<_>>(), [0, 0, 1]);
 }
 
+/// Four tokens of the cloud's: the text, the bytes that left the device, and the words the cloud was
+/// given.
+async fn shared(
+    settings: Settings,
+    model: &Model,
+    offer: Option<&EdgeModel>,
+) -> (String, usize, String) {
+    let messages = common::messages(QUESTION);
+    let edge = Some(common::edge_side(model, &messages));
+    let prompt = Prompt::Messages(messages.clone());
+    let mut cloud = Remote::new(settings, Opening { prompt, edge, rendered: None }).unwrap();
+    if let Some(offer) = offer {
+        cloud.share(offer.clone());
+    }
+    let prompt = model.vocabulary().prompt(&messages).unwrap();
+    let sampling = Sampling::default();
+    let written = model.vocabulary().encode(BEGUN);
+    let limits = Limits { max_tokens: written.len() + 4, stops: vec![] };
+    let plan = Plan { prompt, written, sampling, limits };
+    let policy = Threshold::ALWAYS.into();
+    let on_error = OnCloudError::Fail;
+    let routing = Routing { router: Constant::Always, policy, cloud: &mut cloud, on_error };
+    let sequence = model.open().await.unwrap();
+    let mut session = Session::new(sequence, Some(routing), plan).unwrap().with_details(0);
+    let mut words = String::new();
+    while let Some(span) = session.next().await.unwrap() {
+        words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));
+    }
+    let transcript = session.into_transcript();
+    let asked = transcript.shown().iter().filter_map(|t| t.logprob);
+    assert!(asked.clone().count() == 4 && asked.map(f32::exp).all(|p| p > SURE), "{words}");
+    let told = (transcript.text(), transcript.stats().sent_bytes, words);
+    cloud.close().await;
+    told
+}
+
+/// The cloud is the same model with the same context.
+fn check_shared(samples: &[Sample], hidden: usize) {
+    assert_eq!(samples.len(), 4);
+    assert!(samples.iter().all(|s| s.hidden.len() == hidden && s.agrees == Some(true)));
+    assert!(samples.iter().all(|s| s.features[0] > 0.0));
+}
+
 #[tokio::test]
 async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
     let folder = tempfile::tempdir().unwrap();
@@ -269,47 +312,34 @@ async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
         start(LoadOptions { sequences: 2, cells: 2048, ..small() }, Config::default()).await;
     let hidden = model.hidden_len();
     let offer = EdgeModel { hidden, ..edge_model("small") };
-    let mut told = vec![];
-    for (address, shares) in [(&peer.address, true), (&peer.address, false), (&plain, true)] {
-        let mut cloud = remote(address, Some(&model), QUESTION);
-        if shares {
-            cloud.share(offer.clone());
-        }
-        let prompt = model.vocabulary().prompt(&crate::common::messages(QUESTION)).unwrap();
-        let sampling = Sampling::default();
-        let written = model.vocabulary().encode(BEGUN);
-        let limits = Limits { max_tokens: written.len() + 4, stops: vec![] };
-        let plan = Plan { prompt, written, sampling, limits };
-        let policy = Threshold::ALWAYS.into();
-        let on_error = OnCloudError::Fail;
-        let routing = Routing { router: Constant::Always, policy, cloud: &mut cloud, on_error };
-        let sequence = model.open().await.unwrap();
-        let mut session = Session::new(sequence, Some(routing), plan).unwrap().with_details(0);
-        let mut words = String::new();
-        while let Some(span) = session.next().await.unwrap() {
-            words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));
-        }
-        let transcript = session.into_transcript();
-        let asked = transcript.shown().iter().filter_map(|t| t.logprob);
-        assert!(asked.clone().count() == 4 && asked.map(f32::exp).all(|p| p > SURE), "{words}");
-        told.push((transcript.text(), transcript.stats().sent_bytes, words));
-        cloud.close().await;
-    }
-    let [shared, kept, refused] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(shared.0, kept.0);
+    let sent = shared(settings(&peer.address), &model, Some(&offer)).await;
+    let kept = shared(settings(&peer.address), &model, None).await;
+    let refused = shared(settings(&plain), &model, Some(&offer)).await;
+    assert_eq!(sent.0, kept.0);
     // Four asks with a state of half precision in base64 each; the account says so.
     let most = 4 * (hidden * 2).div_ceil(3) * 4;
-    assert!(shared.1 > kept.1 + most, "{} {} {most}", shared.1, kept.1);
-    assert!(shared.2.contains("hidden state") && !kept.2.contains("hidden state"));
+    assert!(sent.1 > kept.1 + most, "{} {} {most}", sent.1, kept.1);
+    assert!(sent.2.contains("hidden state") && !kept.2.contains("hidden state"));
     // A cloud that does not collect is sent the offer, and no state.
     assert!(refused.1 < kept.1 + 400, "{} {}", refused.1, kept.1);
     assert!(!refused.2.contains("hidden state"));
+    check_shared(&peer.samples(folder.path()), hidden);
+}
 
-    let samples = peer.samples(folder.path());
-    assert_eq!(samples.len(), 4);
-    // The cloud is the same model with the same context.
-    assert!(samples.iter().all(|s| s.hidden.len() == hidden && s.agrees == Some(true)));
-    assert!(samples.iter().all(|s| s.features[0] > 0.0));
+#[tokio::test]
+async fn a_cloud_in_the_same_process_collects_too() {
+    let (folder, model) = (tempfile::tempdir().unwrap(), edge().await);
+    let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
+    let collector = Arc::new(collector);
+    let config = ServiceConfig { collector: Some(collector.clone()), ..ServiceConfig::default() };
+    let service = Arc::new(Service::new(LazyModel::new(common::compute(), small()), config));
+    let hidden = model.hidden_len();
+    let offer = EdgeModel { hidden, ..edge_model("small") };
+    let (_, bytes, words) = shared(Settings::in_process(service), &model, Some(&offer)).await;
+    assert_eq!(bytes, 0);
+    assert!(words.contains("hidden state"), "{words}");
+    collector.finish();
+    check_shared(&Collection::read(folder.path()).unwrap().samples().unwrap(), hidden);
 }
 
 #[tokio::test]

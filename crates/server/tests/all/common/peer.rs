@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cloud::{
     Address, Opening, Remote, Service, ServiceConfig, Settings,
-    protocol::{Answer, Failure, Health, Next, Open, Opened, Place, Prompt, Score, Scores},
+    protocol::{Answer, Failure, Health, Next, Open, Opened, Prefix, Prompt, Score, Scores},
     service::{LazyModel, ServiceError},
 };
 use engine::LoadOptions;
@@ -31,7 +31,7 @@ pub struct Refused {
     pub status: u16,
     pub code: String,
     pub message: String,
-    pub have: Option<Place>,
+    pub have: Option<Prefix>,
 }
 
 impl Refused {
