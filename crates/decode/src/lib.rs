@@ -13,6 +13,7 @@
 //! - [`boundary`]: words, where the two vocabularies differ
 //! - [`transcript`]: what was accepted; [`text`] and [`stop`] decide what of it can be shown
 //! - [`trace`] and [`stats`]: what is told about it
+//! - [`statistics`]: what many measured values say; [`hex`]: digests as people read them
 //! - `fake`: scripted models for tests (feature `fakes`)
 //!
 //! Nothing here knows HTTP or tensors.
@@ -28,11 +29,13 @@ pub mod edge;
 pub mod fake;
 pub mod features;
 pub mod generation;
+mod hex;
 pub mod logits;
 pub mod relay;
 pub mod router;
 pub mod sampling;
 pub mod session;
+pub mod statistics;
 pub mod stats;
 pub mod step;
 pub mod stop;
@@ -48,6 +51,7 @@ pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use generation::Generation;
+pub use hex::hex;
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

@@ -175,7 +175,7 @@ pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
             n => hash.update(&buffer[..n]),
         }
     }
-    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    Ok(decode::hex(&hash.finalize()[..8]))
 }
 
 /// Says plainly what llama.cpp would say in passing.

@@ -157,8 +157,7 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
-        let hash = Sha256::digest(file.bytes()?);
-        let digest: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest = decode::hex(&Sha256::digest(file.bytes()?)[..8]);
         let Metadata { objective, model_name, .. } = file.metadata();
         let description = format!("{objective}, trained for {model_name}");
         let points = file.metadata().calibration.points();

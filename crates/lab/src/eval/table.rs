@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::eval::{
-    figures::{Estimate, Split, estimate, gap_recovered, percentile},
-    results::{Mode, Outcome, Point, Record},
+    costs::TimeSplit,
+    results::{Outcome, Point, Record},
 };
+use crate::statistics::{Estimate, estimate, median, percentile};
+use tandem::Mode;
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,7 +76,7 @@ pub struct Row {
     /// Tokens, divided by the time they took.
     pub tokens_per_second: Option<f64>,
     /// Milliseconds a token, by where they went.
-    pub split: Option<Split>,
+    pub split: Option<TimeSplit>,
     /// Log-likelihood a character under the large model, for open-ended texts.
     pub likelihood: Option<f64>,
     /// Pairs of words that occur once, divided by all pairs, for open-ended texts.
@@ -156,6 +158,12 @@ impl<'a> Ends<'a> {
     }
 }
 
+/// How much of the way from the small model's accuracy to the large one's was made.
+fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
+    let gap = large - small;
+    (gap.abs() > 1e-9).then(|| (joint - small) / gap)
+}
+
 type ByPoint<'a> = HashMap<&'a str, Vec<&'a Outcome>>;
 
 fn by_point(record: &Record) -> ByPoint<'_> {
@@ -179,20 +187,20 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<R
     let accuracy = accuracy(outcomes, seed);
     let count = outcomes.len() as f64;
     let sum = |f: fn(&Outcome) -> usize| outcomes.iter().map(|o| f(o)).sum::<usize>();
-    let tokens = sum(|o| o.figures.tokens).max(1);
+    let tokens = sum(|o| o.costs.tokens).max(1);
     let all = |f: fn(&Outcome) -> Option<f64>| -> Option<Vec<f64>> {
         outcomes.iter().map(|o| f(o)).collect()
     };
     let total = |f: fn(&Outcome) -> Option<f64>| all(f).map(|v| v.iter().sum::<f64>());
     let between: Vec<f64> =
-        outcomes.iter().flat_map(|o| o.figures.between_ms.iter().copied()).collect();
-    let first: Vec<f64> = outcomes.iter().map(|o| o.figures.first_token_ms).collect();
-    let mut split = Split::default();
-    outcomes.iter().for_each(|o| split.add(&o.figures.split));
-    let total_ms: f64 = outcomes.iter().map(|o| o.figures.total_ms).sum();
+        outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
+    let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
+    let mut split = TimeSplit::default();
+    outcomes.iter().for_each(|o| split.add(&o.costs.split));
+    let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
-        o.figures.cloud_bytes.map(|cloud| (cloud + o.figures.edge_bytes) as f64)
+        o.costs.cloud_bytes.map(|cloud| (cloud + o.costs.edge_bytes) as f64)
     });
     let spent = outcomes.last().and_then(|o| o.spent);
     Some(Row {
@@ -211,16 +219,16 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<R
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),
         gap_recovered: accuracy.and_then(|e| ends.gap(outcomes, e.mean)),
-        routed_share: sum(|o| o.figures.cloud_tokens) as f64 / tokens as f64,
-        cloud_calls: sum(|o| o.figures.asks),
-        cloud_tokens: sum(|o| o.figures.cloud_decoded),
-        cloud_prefilled: outcomes.iter().map(|o| o.figures.cloud_prefilled).sum(),
+        routed_share: sum(|o| o.costs.cloud_tokens) as f64 / tokens as f64,
+        cloud_calls: sum(|o| o.costs.asks),
+        cloud_tokens: sum(|o| o.costs.cloud_decoded),
+        cloud_prefilled: outcomes.iter().map(|o| o.costs.cloud_prefilled).sum(),
         tokens_per_answer: tokens as f64 / count,
-        characters_per_answer: sum(|o| o.figures.characters) as f64 / count,
+        characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
-        first_token_ms: percentile(&first, 0.5),
-        between_tokens_p50_ms: percentile(&between, 0.5),
-        between_tokens_p95_ms: percentile(&between, 0.95),
+        first_token_ms: median(first),
+        between_tokens_p50_ms: median(between.iter().copied()),
+        between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
         split: Some(split.scaled(1.0 / tokens as f64)),
         likelihood: total(|o| o.likelihood).map(|sum| sum / count),
@@ -287,8 +295,8 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
             };
             let row = row(&point, &chosen, ends, seed)?;
             // The tokens of an answer by the large model are all its own.
-            let routed: usize = chosen.iter().map(|o| o.figures.cloud_tokens).sum();
-            let all: usize = chosen.iter().map(|o| o.figures.tokens).sum();
+            let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
+            let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
             let routed_share = routed as f64 / all.max(1) as f64;
             Some(Row { mode, routed_share, threshold: None, ..row })
         };
@@ -301,7 +309,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
         let gain: Vec<f64> = both
             .iter()
             .map(|(_, small, large)| match (small.right, large.right) {
-                (Some(false), Some(true)) => large.figures.tokens as f64,
+                (Some(false), Some(true)) => large.costs.tokens as f64,
                 _ => f64::INFINITY,
             })
             .collect();
@@ -317,17 +325,17 @@ fn spend<'a>(
     budget: f32,
     only_gains: bool,
 ) -> Vec<&'a Outcome> {
-    let mut tokens: usize = pairs.iter().map(|(small, _)| small.figures.tokens).sum();
+    let mut tokens: usize = pairs.iter().map(|(small, _)| small.costs.tokens).sum();
     let mut routed = 0;
     let mut open = true;
     let mut chosen = vec![];
     for (small, large) in pairs {
-        let after = tokens - small.figures.tokens + large.figures.tokens;
-        let spent = (routed + large.figures.tokens) as f64 / after.max(1) as f64;
+        let after = tokens - small.costs.tokens + large.costs.tokens;
+        let spent = (routed + large.costs.tokens) as f64 / after.max(1) as f64;
         open &= spent <= f64::from(budget);
         let gains = small.right == Some(false) && large.right == Some(true);
         if open && (gains || !only_gains) {
-            (tokens, routed) = (after, routed + large.figures.tokens);
+            (tokens, routed) = (after, routed + large.costs.tokens);
             chosen.push(*large);
         } else {
             chosen.push(*small);
@@ -364,4 +372,15 @@ fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
         }
     }
     differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap() {
+        assert!((gap_recovered(0.4, 0.55, 0.7).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(gap_recovered(0.4, 0.5, 0.4), None);
+    }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::{measure::Measure, numbers::hundredths};
-use crate::eval::results::{Mode, Outcome, Piece, Question, Record};
+use crate::eval::results::{Outcome, Piece, Question, Record};
+use tandem::Mode;
 
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;

@@ -1,10 +1,12 @@
 //! The rows of a table with what they are worth, by who judged and how far away the cloud was.
 
 use super::measure::Measure;
-use crate::eval::{
-    figures::Estimate,
-    results::Record,
-    table::{Kind, Row, Table},
+use crate::{
+    eval::{
+        results::Record,
+        table::{Kind, Row, Table},
+    },
+    statistics::Estimate,
 };
 
 /// Whether this router only throws dice.

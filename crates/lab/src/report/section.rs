@@ -18,9 +18,10 @@ use super::{
     readings::{Readings, is_random},
 };
 use crate::eval::{
-    results::{Mode, Record, ResultsInfo},
+    results::{Record, ResultsInfo},
     table::{Kind, Table},
 };
+use tandem::Mode;
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, Serialize)]
@@ -60,12 +61,12 @@ pub struct Section {
     pub examples: Option<Examples>,
     /// The numbers themselves, for programs.
     #[serde(skip)]
-    pub figures: Figures,
+    pub figures: TaskSummary,
 }
 
 /// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
+pub struct TaskSummary {
     about: ResultsInfo,
     measure: Measure,
     #[serde(flatten)]
@@ -101,7 +102,7 @@ impl Section {
             split: split::grid(&table.rows, readings.routers().first().copied()),
             separations: calibration::separations(&calibration),
             bins: calibration::bins_of(&calibration),
-            figures: Figures {
+            figures: TaskSummary {
                 about: record.about.clone(),
                 measure,
                 changes: examples.as_ref().map(|e| e.changes),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Report, numbers::percent};
 use crate::eval::{
-    figures::{Figures, Split},
-    results::{Mode, Outcome, Piece, Point, Question, Record, ResultsInfo},
+    costs::{Costs, TimeSplit},
+    results::{Outcome, Piece, Point, Question, Record, ResultsInfo},
     table::{Kind, Table},
 };
 
@@ -78,7 +78,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
         said: Some(if right { "A" } else { "B" }.into()),
         finish: "stop".into(),
         pieces: (0..10).map(piece).collect(),
-        figures: Figures {
+        costs: Costs {
             tokens: 10,
             cloud_tokens: cloud,
             characters: 60,
@@ -87,13 +87,13 @@ fn outcome(number: usize, point: &Point) -> Outcome {
             first_token_ms: 40.0,
             total_ms: 100.0 + 50.0 * cloud as f64,
             between_ms: vec![8.0; 9],
-            split: Split {
+            split: TimeSplit {
                 edge_prefill_ms: 30.0,
                 edge_decode_ms: 70.0,
                 cloud_decode_ms: 50.0 * cloud as f64,
                 ..Split::default()
             },
-            ..Figures::default()
+            ..Costs::default()
         },
         likelihood: None,
         spent: None,
@@ -281,7 +281,7 @@ fn texts_without_a_right_answer_are_weighed() {
     record.about.task = "text".into();
     record.questions.iter_mut().for_each(|q| q.right = None);
     for outcome in &mut record.outcomes {
-        let gain = outcome.figures.cloud_tokens as f64 / 50.0;
+        let gain = outcome.costs.cloud_tokens as f64 / 50.0;
         outcome.likelihood = Some(-0.9 + if outcome.id == "q3" { -gain } else { gain });
         (outcome.right, outcome.said) = (None, None);
     }

@@ -5,7 +5,10 @@ use half::f16;
 use router::{FEATURES, Inputs, Report};
 
 use super::*;
-use crate::collect::{Label, LabelSource};
+use crate::{
+    calibrate::SHARES,
+    collect::{Label, LabelSource},
+};
 
 const HIDDEN: usize = 32;
 
@@ -94,7 +97,7 @@ fn a_planted_direction_is_found() {
         assert!(metadata.report.auc > 0.95, "{:?}", metadata.report);
         assert!(metadata.report.average_precision > 0.85, "{:?}", metadata.report);
         assert!(trained.rounding < 0.01, "{}", trained.rounding);
-        assert_eq!(metadata.calibration.points().len(), 10);
+        assert_eq!(metadata.calibration.points().len(), SHARES.len());
         assert_eq!(trained.shares.len(), 9);
         assert_eq!((metadata.inputs, metadata.hidden), (inputs, HIDDEN));
         assert_eq!(metadata.report.examples, 560);

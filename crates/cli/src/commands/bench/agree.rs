@@ -4,12 +4,15 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use lab::eval::{Example, Worked};
+use lab::{
+    Progress,
+    eval::{Example, Worked},
+};
 use models::catalog;
 use serde::Serialize;
 use tandem::Store;
 
-use crate::{args::BenchAgreeArgs, progress::Progress};
+use crate::{args::BenchAgreeArgs, progress::Bar};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -40,7 +43,8 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let (mut edge, mut reference) = (edge.open().await?, reference.open().await?);
     let mut figures = Figures::default();
     let mut sum = 0.0;
-    let progress = Progress::new("comparing", examples.len());
+    let progress = Bar::default();
+    progress.begin("comparing", examples.len());
     for example in &examples {
         let messages =
             [Message::system("You are a helpful assistant."), Message::user(example.prompt())];

@@ -6,17 +6,18 @@ use std::{path::Path, sync::Arc};
 use cloud::{
     Address,
     protocol::{EdgeModel, EdgeState, id_bytes, prefix_hash},
+    service::Collector,
 };
 use decode::{
     Exchange, Limits, OnCloudError, Plan, Reading, Routing, Sampling, Session, Step, Threshold,
     Token, Vocabulary, fake::FakeVocabulary,
 };
 use engine::LoadOptions;
-use lab::collect::{Collection, Label, LabelSource, Sample};
+use lab::collect::{Collection, Label, LabelSource, Sample, TrafficCollector};
 use reqwest::Client;
 use router::Constant;
 use serde_json::{Value, json};
-use tandem_server::cloud::{Config, TrafficCollector};
+use tandem_server::cloud::Config;
 
 use crate::common::{SURE, edge, remote, small, start};
 

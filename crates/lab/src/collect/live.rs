@@ -9,25 +9,23 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
-use ::cloud::{
+use cloud::{
     protocol::EdgeModel,
-    service::{Collector, Observed},
+    service::{Collector, Observed, SampleCounts},
 };
 use decode::Exchange;
-use lab::{
-    collect::{
-        CollectionError, CollectionInfo, Label, LabelSource, Sample,
-        traffic::{self, Traffic},
-    },
-    label::Choice,
+
+use super::{
+    CollectionError, CollectionInfo, Label, LabelSource, Sample,
+    traffic::{self, Traffic},
 };
-use prometheus_client::metrics::counter::Counter;
+use crate::label::Choice;
 
 /// How many samples a shard holds: a kill loses at most this many.
 const SHARD: usize = 256;
@@ -51,9 +49,9 @@ pub struct TrafficCollector {
     traffic: Arc<Mutex<Option<Traffic>>>,
     /// The number of the next conversation.
     examples: AtomicU32,
-    line: Mutex<Option<Line>>,
-    taken: Counter,
-    lost: Counter,
+    queue: Mutex<Option<Queue>>,
+    taken: AtomicU64,
+    lost: Arc<AtomicU64>,
     /// Whether the log knows that the folder cannot be begun.
     failed: AtomicBool,
     /// Nobody else may fill the folder meanwhile.
@@ -61,32 +59,32 @@ pub struct TrafficCollector {
 }
 
 #[derive(Debug)]
-struct Line {
+struct Queue {
     samples: SyncSender<Sample>,
     writer: JoinHandle<()>,
 }
 
 impl TrafficCollector {
-    /// Begins in a folder, or goes on behind what is there. The folder must be this cloud's.
+    /// Begins in a folder, or resumes behind what is there. The folder must be this cloud's.
     pub fn start(folder: PathBuf, cloud: String) -> Result<Self, CollectionError> {
         let claim = traffic::claim(&folder)?;
         let traffic = Traffic::resume(&folder, &cloud)?;
-        let count = traffic.as_ref().map_or(0, |traffic| traffic.about().count);
+        let count = traffic.as_ref().map_or(0, |traffic| traffic.info().count);
         let examples = AtomicU32::new(u32::try_from(count).unwrap_or(u32::MAX));
         let traffic = Arc::new(Mutex::new(traffic));
-        let (taken, lost) = (Counter::default(), Counter::default());
-        let (samples, queue) = sync_channel(QUEUE);
+        let (taken, lost) = (AtomicU64::new(0), Arc::<AtomicU64>::default());
+        let (samples, received) = sync_channel(QUEUE);
         let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), told: false };
         let writer = thread::Builder::new()
             .name("collect".into())
-            .spawn(move || writer.run(&queue))
+            .spawn(move || writer.run(&received))
             .map_err(|source| CollectionError::Io { path: folder.clone(), source })?;
-        let line = Mutex::new(Some(Line { samples, writer }));
+        let queue = Mutex::new(Some(Queue { samples, writer }));
         let failed = AtomicBool::new(false);
-        Ok(Self { folder, cloud, traffic, examples, line, taken, lost, failed, _claim: claim })
+        Ok(Self { folder, cloud, traffic, examples, queue, taken, lost, failed, _claim: claim })
     }
 
-    fn about(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
+    fn info(&self, edge: EdgeModel, exchange: Exchange) -> Result<CollectionInfo, String> {
         let EdgeModel { name, fingerprint, hidden } = edge;
         if !(1..=LONGEST_STATE).contains(&hidden) {
             return Err(format!("a hidden state has from 1 to {LONGEST_STATE} numbers"));
@@ -109,41 +107,20 @@ impl TrafficCollector {
             seed: 0,
         })
     }
-
-    /// Writes what is left and ends.
-    pub fn finish(&self) {
-        let line = lock(&self.line).take();
-        if let Some(Line { samples, writer }) = line {
-            drop(samples);
-            if writer.join().is_err() {
-                tracing::error!("the last samples were not written");
-            }
-        }
-    }
-
-    /// Samples that were taken.
-    pub(crate) fn taken(&self) -> &Counter {
-        &self.taken
-    }
-
-    /// Samples that could not be kept.
-    pub(crate) fn lost(&self) -> &Counter {
-        &self.lost
-    }
 }
 
 impl Collector for TrafficCollector {
     /// The first edge that offers its states begins the folder.
     fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
-        let about = self.about(edge, exchange)?;
+        let info = self.info(edge, exchange)?;
         let mut traffic = lock(&self.traffic);
         let checked = match &*traffic {
-            Some(traffic) => traffic.check(&about),
-            None => Traffic::begin(&self.folder, about).map(|begun| *traffic = Some(begun)),
+            Some(traffic) => traffic.check(&info),
+            None => Traffic::begin(&self.folder, info).map(|begun| *traffic = Some(begun)),
         };
         match checked {
             Ok(()) => Ok(()),
-            Err(CollectionError::Other { what, there, here, .. }) => {
+            Err(CollectionError::Mismatch { what, there, here, .. }) => {
                 tracing::info!(what, there, here, "an edge's states do not belong here");
                 Err(format!("{what} differs: {there} is collected here, not {here}"))
             }
@@ -163,12 +140,28 @@ impl Collector for TrafficCollector {
 
     fn take(&self, observed: Observed<'_>) {
         let sample = sample(observed);
-        let line = lock(&self.line);
-        match line.as_ref().map(|line| line.samples.try_send(sample)) {
-            Some(Ok(())) => self.taken.inc(),
+        let queue = lock(&self.queue);
+        let count = match queue.as_ref().map(|queue| queue.samples.try_send(sample)) {
+            Some(Ok(())) => &self.taken,
             // The disk does not keep up, or the end has come.
-            Some(Err(_)) | None => self.lost.inc(),
+            Some(Err(_)) | None => &*self.lost,
         };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> SampleCounts {
+        let (taken, lost) = (&self.taken, &self.lost);
+        SampleCounts { taken: taken.load(Ordering::Relaxed), lost: lost.load(Ordering::Relaxed) }
+    }
+
+    fn finish(&self) {
+        let queue = lock(&self.queue).take();
+        if let Some(Queue { samples, writer }) = queue {
+            drop(samples);
+            if writer.join().is_err() {
+                tracing::error!("the last samples were not written");
+            }
+        }
     }
 }
 
@@ -209,7 +202,7 @@ fn sample(observed: Observed<'_>) -> Sample {
 /// The end of the queue.
 struct Writer {
     traffic: Arc<Mutex<Option<Traffic>>>,
-    lost: Counter,
+    lost: Arc<AtomicU64>,
     /// Whether the log knows that the disk fails.
     told: bool,
 }
@@ -235,7 +228,7 @@ impl Writer {
         match traffic.write(shard) {
             Ok(()) => self.told = false,
             Err(error) => {
-                self.lost.inc_by(shard.len() as u64);
+                self.lost.fetch_add(shard.len() as u64, Ordering::Relaxed);
                 if !self.told {
                     tracing::error!(%error, "samples are lost; answers go on");
                     self.told = true;

@@ -1,12 +1,12 @@
 use std::fs;
 
-use ::cloud::seen::DecodedState;
+use cloud::seen::DecodedState;
 use decode::{Token, fake::FakeVocabulary};
 use half::f16;
-use lab::collect::Collection;
 use router::FEATURES;
 
 use super::*;
+use crate::collect::Collection;
 
 fn edge(name: &str) -> EdgeModel {
     EdgeModel { name: name.into(), fingerprint: format!("hash of {name}"), hidden: 2 }
@@ -24,7 +24,7 @@ fn some((conversation, position): (u32, usize)) -> Sample {
 }
 
 fn send(collector: &TrafficCollector, sample: Sample) {
-    lock(&collector.line).as_ref().unwrap().samples.send(sample).unwrap();
+    lock(&collector.queue).as_ref().unwrap().samples.send(sample).unwrap();
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_two_agree_by_id_by_word_or_by_ending() {
 }
 
 #[test]
-fn what_is_left_is_written_at_the_end_and_a_second_start_goes_on() {
+fn what_is_left_is_written_at_the_end_and_a_second_start_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let start = || TrafficCollector::start(folder.path().into(), "large".into());
     let collector = start().unwrap();
@@ -112,5 +112,5 @@ fn a_disk_that_fails_is_counted_and_nothing_else_happens() {
         send(&collector, some((0, at)));
     }
     collector.finish();
-    assert_eq!(collector.lost.get(), SHARD as u64 + 1);
+    assert_eq!(collector.counts().lost, SHARD as u64 + 1);
 }
