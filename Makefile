@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check build bindings \
+.PHONY: demo serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -40,10 +40,18 @@ test-engines: build models ## vLLM, SGLang, llama-server: each installed, starte
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)
 
-check: $(ENV) ## formatting, clippy and docs, all warnings refused
+check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation
+	scripts/check_docs.py
+	scripts/pictures/draw.sh --check
 	cargo fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	export RUSTDOCFLAGS="-D warnings"; $(CARGO) doc --release --workspace --no-deps --document-private-items
+
+deny: ## licences, sources and known faults of the dependencies; minutes the first time
+	@scripts/deny.sh
+
+pictures: ## draw the README's pictures again, from the answers and figures that are committed
+	@scripts/pictures/draw.sh
 
 lint-workflows: ## actionlint over the workflows
 	@scripts/release/lint_workflows.sh

@@ -23,7 +23,7 @@ const KNOWN = ["mode", "threshold", "budget", "router", "on_cloud_error", "trace
 const ABOUT = {
   version: "0.2.0",
   edge: { name: "SmolLM2-135M-Instruct" },
-  cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "embedded" },
+  cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "remote" },
   router: { name: "top1", trained: false },
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
   bar: { threshold: 0.2 },

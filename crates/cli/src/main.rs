@@ -19,7 +19,7 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use args::{Args, Command};
 use config::UsageError;
@@ -113,5 +113,10 @@ fn start_log(verbose: u8) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A span that is listened to tells how long it took.
+        .with_span_events(FmtSpan::CLOSE)
+        .init();
 }

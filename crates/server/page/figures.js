@@ -28,12 +28,13 @@ export class SentList {
     }
     const { askCount, sentBytes } = answer;
     if (askCount === 0 && sentBytes === 0) this.words.textContent = answer.running ? "Nothing so far." : "Nothing.";
-    else {
+    else if (place === "embedded") {
+      this.words.textContent = `Nothing: the large model runs inside this program. It was given the text below in ${count(askCount, "ask")}.`;
+    } else {
       // The server counts what carries the text as well.
       const text = answer.asks.reduce((sum, ask) => sum + ask.bytes, 0);
       const part = text > 0 && text < sentBytes ? `, ${bytes(text)} of it the text below` : "";
       this.words.textContent = `${bytes(sentBytes)} in ${count(askCount, "ask")}${part}.`;
-      if (place === "embedded") this.words.textContent += " The large model runs inside this program: they went to it, not over a network.";
     }
     for (; this.#shown < answer.asks.length; this.#shown += 1) {
       const ask = answer.asks[this.#shown];

@@ -11,11 +11,10 @@ use std::sync::{Arc, atomic::Ordering};
 use mixed::{Target, flood, resident};
 use scripted::{Scripted, config, start, user};
 use serde_json::json;
-use tandem_server::edge::Config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_requests_leave_nothing_behind() {
-    let server = Arc::new(start(Scripted::default(), Config { parallel: 8, ..config() }).await);
+    let server = Arc::new(start(Scripted { seats: 8, ..Scripted::default() }, config()).await);
     let target = Target { url: server.url.clone(), client: server.client.clone() };
     let target = Arc::new(target);
     // What is allocated once and kept is not a leak: one flood fills the allocator's pockets, and

@@ -59,7 +59,7 @@ pub enum CloudLocation {
 impl Models {
     /// Nothing is loaded yet, and a missing model is a failure only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
-        let compute = Compute::start()?;
+        let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
         Ok(Self { config, compute, loaded: OnceCell::new(), settings: OnceCell::new() })
     }
 
@@ -106,7 +106,7 @@ impl Models {
     pub fn cloud_name(&self) -> Result<String, Error> {
         Ok(match &self.config.cloud {
             CloudConfig::None => "none".into(),
-            CloudConfig::Remote(settings) => settings.to_string(),
+            CloudConfig::Remote(settings) => settings.target.to_string(),
             CloudConfig::Local(_) => {
                 self.cloud_options()?.map_or_else(String::new, |options| options.name())
             }
@@ -169,8 +169,7 @@ impl Models {
 
 fn render(template: &str, messages: &[Message]) -> Result<String, Error> {
     let parts = template::render(template, &template::Specials::default(), messages);
-    let failed = |e: engine::EngineError| Error::CloudTemplate(e.to_string());
-    parts.map(|parts| template::joined(&parts)).map_err(failed)
+    parts.map(|parts| template::joined(&parts)).map_err(|e| Error::CloudTemplate(e.to_string()))
 }
 
 /// What an edge tells a cloud of itself and of a prompt in its own tokens.

@@ -157,7 +157,8 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
-        let digest = decode::hex(&Sha256::digest(file.bytes()?)[..8]);
+        let bytes = file.bytes().map_err(|e| Error::Internal(e.to_string()))?;
+        let digest = decode::hex(&Sha256::digest(bytes)[..8]);
         let Metadata { objective, model_name, .. } = file.metadata();
         let description = format!("{objective}, trained for {model_name}");
         let points = file.metadata().calibration.points();

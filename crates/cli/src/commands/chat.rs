@@ -58,7 +58,7 @@ impl Line {
             ("reset", "") => Self::Reset,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
-            _ => Self::Wrong(format!("/{command} is no command; /help lists them")),
+            _ => Self::Wrong(format!("there is no command /{command}; /help lists them")),
         }
     }
 }
@@ -157,25 +157,26 @@ impl Chat {
     async fn answer(&mut self, text: String) -> anyhow::Result<()> {
         self.messages.push(Message::user(text));
         let request = Request::chat(self.messages.clone()).mode(self.mode);
-        let failed = match self.tandem.generate(request.routing(self.routing.clone())).await {
-            Ok(mut generation) => {
-                let end = self.printer.print(&mut generation).await?;
-                let answer = generation.transcript().text();
-                match end {
-                    End::Failed(error) if answer.is_empty() => Some(error.into()),
-                    end => {
-                        self.messages.push(Message::assistant(answer));
-                        match end {
-                            End::Failed(error) => Some(error.into()),
-                            End::Whole | End::Interrupted => None,
+        let failed: Option<tandem::Error> =
+            match self.tandem.generate(request.routing(self.routing.clone())).await {
+                Ok(mut generation) => {
+                    let end = self.printer.print(&mut generation).await?;
+                    let answer = generation.transcript().text();
+                    match end {
+                        End::Failed(error) if answer.is_empty() => Some(error),
+                        end => {
+                            self.messages.push(Message::assistant(answer));
+                            match end {
+                                End::Failed(error) => Some(error),
+                                End::Whole | End::Interrupted => None,
+                            }
                         }
                     }
                 }
-            }
-            Err(error) => Some(error.into()),
-        };
+                Err(error) => Some(error),
+            };
         if let Some(error) = failed {
-            say(&format!("error: {error:#}; /reset begins a new conversation"));
+            say(&format!("error: {error}; /reset starts a new conversation"));
         }
         // A question without an answer is as if it had not been asked.
         self.messages.pop_if(|last| last.role == Role::User);

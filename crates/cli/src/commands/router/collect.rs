@@ -50,7 +50,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     let collected = run(&tandem, config, Arc::new(Bar::default())).await?;
     if collected.too_long > 0 {
         let examples = collected.too_long;
-        say(&format!("{examples} examples passed over: longer than a model's context"));
+        say(&format!("{examples} examples skipped: longer than a model's context"));
     }
     say(&collected.to_string());
     Ok(())

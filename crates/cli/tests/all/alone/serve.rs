@@ -1,4 +1,4 @@
-//! `tandem serve` as users meet it: the address, the keys, the README's own lines, Ctrl-C.
+//! `tandem serve` as users meet it: the address, the keys, the documented commands, Ctrl-C.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
@@ -51,11 +51,10 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands of the README's section, as they stand.
-fn readme_commands() -> Vec<String> {
-    let readme = include_str!("../../../../../README.md");
-    let section = readme.split("\n## ").find(|s| s.starts_with("Serve")).unwrap();
-    let blocks = section.split("```").skip(1).step_by(2);
+/// The commands of the server's page of the documentation, as they stand.
+fn documented_commands() -> Vec<String> {
+    let page = include_str!("../../../../../docs/server.md");
+    let blocks = page.split("```").skip(1).step_by(2);
     let mut commands: Vec<String> = vec![];
     for line in blocks.flat_map(str::lines) {
         match commands.last_mut() {
@@ -70,11 +69,11 @@ fn readme_commands() -> Vec<String> {
 
 /// As they stand but for the port: somebody else may have the one they name.
 #[test]
-fn the_readmes_lines_work() {
+fn the_documented_commands_work() {
     let default = "127.0.0.1:8080";
     assert!(run(&["serve", "--help"]).out.contains(default));
     let server = Server::start(&["--listen", "127.0.0.1:0"]);
-    let commands = readme_commands();
+    let commands = documented_commands();
     assert!(commands.len() >= 4, "{commands:?}");
     for command in commands {
         assert!(command.contains(default), "{command}");

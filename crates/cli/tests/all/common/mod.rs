@@ -1,6 +1,8 @@
 //! The real program.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, missing_docs)]
 
+pub mod slow_network;
+
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,

@@ -21,8 +21,8 @@ fn endless() -> Scripted {
 
 #[tokio::test]
 async fn a_full_queue_says_when_to_come_back() {
-    let config = Config { parallel: 1, queue: 1, ..config() };
-    let server = Arc::new(start(endless(), config).await);
+    let pair = Scripted { seats: 1, queue: 1, ..endless() };
+    let server = Arc::new(start(pair, config()).await);
     let body = json!({ "messages": user("Long"), "max_tokens": 20 });
     let ask = |server: Arc<scripted::Running>, body: Value| {
         tokio::spawn(async move { server.post(CHAT, &body).await })
@@ -79,8 +79,7 @@ async fn a_client_that_goes_away_stops_its_text() {
 
 #[tokio::test]
 async fn a_client_that_gives_up_waiting_leaves_the_queue() {
-    let config = Config { parallel: 1, queue: 4, ..config() };
-    let server = start(endless(), config).await;
+    let server = start(Scripted { seats: 1, queue: 4, ..endless() }, config()).await;
     let post = |max_tokens: usize| {
         let body = json!({ "messages": user("x"), "max_tokens": max_tokens });
         let request = server.client.post(format!("{}{CHAT}", server.url)).json(&body);
@@ -164,7 +163,7 @@ async fn a_shutdown_does_not_wait_for_ever() {
 #[tokio::test]
 async fn the_next_turn_reads_only_what_is_new() {
     for mode in ["small", "joint", "large"] {
-        let server = start(Scripted::default(), Config { parallel: 3, ..config() }).await;
+        let server = start(Scripted { seats: 3, ..Scripted::default() }, config()).await;
         let long = "A long question about the cat on the mat. ".repeat(12);
         let mut messages = vec![json!({ "role": "user", "content": long })];
         let ask = async |messages: &[Value]| {

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use engine::LoadOptions;
 use reqwest::Client;
-use router::RouterKind;
 use serde_json::{Value, json};
+use tandem::{AskConfig, CloudConfig, EdgeConfig, Machine, Models, PairConfig, Store, Tandem};
 use tandem_server::{
-    edge::{Config, Models, RouterRegistry, Server, app},
+    edge::{Config, Server, app},
     listen::{ServerLimits, listen},
 };
 use tokio::net::TcpListener;
@@ -27,26 +27,23 @@ struct Running {
 }
 
 async fn start() -> Running {
-    let many = |options: LoadOptions| LoadOptions {
-        sequences: SEATS,
-        cells: options.context * SEATS,
-        ..options
-    };
-    let cloud = common::start(many(common::small()), Default::default()).await;
-    let edge = engine::Model::load(&common::compute(), many(common::small())).await.unwrap();
-    let models = Models::new(edge, Some(common::settings(&cloud)));
-    let judges = RouterRegistry::new(
-        RouterKind::Top1.into(),
-        decode::Threshold::new(0.6).unwrap().into(),
-        decode::Threshold::NEVER,
-    );
-    let config = Config {
-        parallel: SEATS,
-        time: Duration::from_secs(120),
-        queue: 128,
-        ..scripted::config()
-    };
-    let server = Server::new(models, judges, config).await.unwrap();
+    let small = common::small();
+    let many = LoadOptions { sequences: SEATS, cells: small.context * SEATS, ..small.clone() };
+    let cloud = common::start(many, Default::default()).await;
+    let models = Models::new(PairConfig {
+        store: Store::open().unwrap(),
+        edge: EdgeConfig::default(),
+        cloud: CloudConfig::Remote(Box::new(common::settings(&cloud))),
+        ask: AskConfig::default(),
+        machine: Machine { context: small.context, threads: Some(2), gpu_layers: None },
+        seats: SEATS,
+        preset: None,
+    });
+    let size = (SEATS, 128);
+    let defaults = scripted::defaults();
+    let tandem = Tandem::new(models.unwrap(), scripted::routers(0.6), defaults, size);
+    let config = Config { time: Duration::from_secs(120), ..scripted::config() };
+    let server = Server::new(tandem, config).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(listen(listener, app(&server), ServerLimits::default(), std::future::pending()));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, missing_docs)]
 
 pub mod llama_server;
+pub mod peer;
 
 use std::{path::PathBuf, sync::OnceLock};
 

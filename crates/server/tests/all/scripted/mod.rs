@@ -18,11 +18,10 @@ use decode::{
 use reqwest::{Client, Response, StatusCode};
 use router::RouterKind;
 use serde_json::{Value, json};
+use tandem::{CloudLocation, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem};
 use tandem_server::{
-    edge::{
-        CloudLocation, Config, Cors, Defaults, Introduction, Keys, Mode, Pair, RouterRegistry,
-        Seat, Server, ServerInfo, app, error::ApiError,
-    },
+    edge::{Config, Cors, Server, ServerInfo, app},
+    http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
@@ -126,13 +125,24 @@ pub struct Scripted {
     pub exchange: Exchange,
     /// Whether the edge may end its texts.
     pub ends: bool,
+    /// Texts at once, and requests that may wait.
+    pub seats: usize,
+    pub queue: usize,
 }
 
 impl Default for Scripted {
     fn default() -> Self {
         let pace = Duration::ZERO;
         let exchange = Exchange::Ids;
-        Self { pace, watch: Watch::default(), gone: 0..0, exchange, ends: true }
+        Self {
+            pace,
+            watch: Watch::default(),
+            gone: 0..0,
+            exchange,
+            ends: true,
+            seats: 4,
+            queue: 64,
+        }
     }
 }
 
@@ -158,7 +168,7 @@ impl Pair for Scripted {
         CONTEXT
     }
 
-    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, ApiError> {
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, tandem::Error> {
         let vocabulary = self.model(0).vocabulary;
         Ok(match prompt {
             Prompt::Text(text) => vocabulary.encode(text),
@@ -176,26 +186,28 @@ impl Pair for Scripted {
         })
     }
 
-    async fn open(
-        &self,
-    ) -> Result<Seat<SlowEdge, SlowCloud>, Box<dyn std::error::Error + Send + Sync>> {
-        let (pace, watch) = (self.pace, self.watch.clone());
-        let edge = FakeEdge::new(self.model(7), CONTEXT);
-        let mut cloud = FakeCloud::new(self.model(11), vec![], self.exchange);
-        cloud.gone = self.gone.clone();
-        Ok(Seat {
-            edge: SlowEdge { edge, pace, watch: watch.clone() },
-            cloud: SlowCloud { cloud, pace, watch, sent: Sent::default() },
-        })
+    async fn load_edge(&self) -> Result<(), tandem::Error> {
+        Ok(())
     }
 
-    fn introduce(
-        &self,
-        seat: &mut Seat<SlowEdge, SlowCloud>,
-        introduction: Introduction<'_>,
-    ) -> Result<(), ApiError> {
-        let prompt = self.tokens(introduction.prompt)?;
-        seat.cloud.cloud.reopen(prompt);
+    fn has_edge(&self) -> bool {
+        true
+    }
+
+    async fn open_edge(&self) -> Result<SlowEdge, tandem::Error> {
+        let edge = FakeEdge::new(self.model(7), CONTEXT);
+        Ok(SlowEdge { edge, pace: self.pace, watch: self.watch.clone() })
+    }
+
+    async fn open_cloud(&self) -> Result<SlowCloud, tandem::Error> {
+        let mut cloud = FakeCloud::new(self.model(11), vec![], self.exchange);
+        cloud.gone = self.gone.clone();
+        let (pace, watch) = (self.pace, self.watch.clone());
+        Ok(SlowCloud { cloud, pace, watch, sent: Sent::default() })
+    }
+
+    fn introduce(&self, cloud: &mut SlowCloud, to: Introduction<'_>) -> Result<(), tandem::Error> {
+        cloud.cloud.reopen(self.tokens(to.prompt)?);
         Ok(())
     }
 
@@ -210,22 +222,28 @@ pub fn config() -> Config {
             place: CloudLocation::Embedded,
             preset: None,
         },
-        defaults: Defaults {
-            mode: Mode::Joint,
-            sampling: Sampling::default(),
-            seeded: false,
-            limits: Limits { max_tokens: 40, stops: vec![] },
-            system: "Be brief.".into(),
-            on_error: OnCloudError::Keep,
-        },
         keys: Keys::default(),
         loopback: true,
         cors: Cors::Off,
-        parallel: 4,
-        queue: 64,
         time: Duration::from_secs(30),
-        body_time: Duration::from_secs(5),
+        body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
     }
+}
+
+pub fn defaults() -> Defaults {
+    Defaults {
+        mode: Mode::Joint,
+        sampling: Sampling::default(),
+        seeded: false,
+        limits: Limits { max_tokens: 40, stops: vec![] },
+        system: "Be brief.".into(),
+        on_error: OnCloudError::Keep,
+    }
+}
+
+/// `top1` with a threshold.
+pub fn routers(threshold: f32) -> RouterRegistry {
+    RouterRegistry::new(RouterKind::Top1.into(), Threshold::new(threshold).unwrap().into())
 }
 
 /// A running server.
@@ -246,12 +264,9 @@ pub async fn start_with(pair: Scripted, config: Config, patience: ServerLimits) 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let watch = pair.watch.clone();
-    let judges = RouterRegistry::new(
-        RouterKind::Top1.into(),
-        Threshold::new(0.5).unwrap().into(),
-        Threshold::NEVER,
-    );
-    let server = Server::new(pair, judges, config).await.unwrap();
+    let size = (pair.seats, pair.queue);
+    let tandem = Tandem::new(pair, routers(0.5), defaults(), size);
+    let server = Server::new(tandem, config).await.unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async {
         drop(stopped.await);
