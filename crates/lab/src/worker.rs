@@ -8,7 +8,7 @@ use std::sync::{
 use cloud::{Remote, protocol::Piece};
 use decode::{
     Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy, Token,
-    Transcript, Want,
+    Transcript, Vocabulary, Want,
 };
 use engine::Sequence;
 use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};

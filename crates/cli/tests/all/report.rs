@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use lab::eval::{Costs, Outcome, Piece, Point, Question, Results, ResultsInfo};
+use lab::eval::{Costs, Outcome, Point, Question, Results, ResultsInfo, TokenRecord};
 use tandem::Mode;
 
 use crate::common::run;
@@ -42,7 +42,8 @@ fn results(path: &Path, task: &str) {
         let question = Question { id: id.into(), prompt, right, trust: [].into() };
         results.note_question(question).unwrap();
         for point in &points {
-            let piece = Piece { text: "(a)".into(), source: "cloud".into(), score: Some(0.5) };
+            let piece =
+                TokenRecord { text: "(a)".into(), source: "cloud".into(), score: Some(0.5) };
             let costs = Costs { tokens: 1, total_ms: 5.0, ..Costs::default() };
             let outcome = Outcome {
                 id: id.into(),

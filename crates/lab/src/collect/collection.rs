@@ -370,7 +370,7 @@ impl Collection {
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleSet {
-    /// Worked answers, read with teacher forcing.
+    /// AnswerStyle answers, read with teacher forcing.
     Forced,
     /// Joint decodes.
     Joint,

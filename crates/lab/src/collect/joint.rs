@@ -33,7 +33,7 @@ pub(super) async fn decode_all(job: &Arc<Job>) -> Result<(), Error> {
                 job.progress.step();
             }
             job.collection.write(SampleSet::Joint, shard, &samples, &[])?;
-            Ok(worker)
+            Ok::<_, Error>(worker)
         }
     };
     share_work(tandem, parallel, missing, decode).await?;

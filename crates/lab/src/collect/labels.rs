@@ -1,4 +1,4 @@
-//! Worked answers, read by the edge with teacher forcing and scored by the cloud in one prefill.
+//! AnswerStyle answers, read by the edge with teacher forcing and scored by the cloud in one prefill.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error,
-    label::{Judgement, Labelled, Reading, label},
+    label::{EdgeReading, Judgement, Labelled, label},
     worker::{Worker, share_work},
 };
 
@@ -40,7 +40,7 @@ pub(super) async fn read_all(job: &Arc<Job>) -> Result<(), Error> {
                 job.progress.step();
             }
             job.collection.write(SampleSet::Forced, shard, &samples, &open)?;
-            Ok(worker)
+            Ok::<_, Error>(worker)
         }
     };
     share_work(tandem, parallel, missing, read).await?;
@@ -91,7 +91,7 @@ async fn read(job: &Job, worker: &mut Worker, number: usize) -> Result<Vec<Label
     };
     let judged: Vec<Judgement> = judged.into_iter().map(judgement).collect();
     let example = u32::try_from(number).map_err(Error::internal)?;
-    let reading = Reading { tokens: &tokens, steps: &steps, example };
+    let reading = EdgeReading { tokens: &tokens, steps: &steps, example };
     Ok(label(reading, vocabulary.as_ref(), exchange, &judged))
 }
 

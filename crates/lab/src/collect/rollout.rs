@@ -51,7 +51,7 @@ pub(super) async fn roll_out_all(job: &Arc<Job>) -> Result<(), Error> {
                 job.collection.add_rollout(round, RollOut { example, position, right })?;
                 job.progress.step();
             }
-            Ok(worker)
+            Ok::<_, Error>(worker)
         }
     };
     share_work(tandem, parallel, groups, roll_out).await?;

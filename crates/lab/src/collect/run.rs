@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Error,
-    eval::{Example, Worked},
+    eval::{AnswerStyle, Example},
     progress::Progress,
     worker::{Decoding, Worker},
 };
@@ -35,7 +35,7 @@ pub struct CollectConfig {
     /// Files of worked examples.
     pub data: Vec<PathBuf>,
     /// Where worked answers name their choice.
-    pub worked: Worked,
+    pub worked: AnswerStyle,
     /// Only the first so many examples.
     pub limit: Option<usize>,
     /// The folder to fill.

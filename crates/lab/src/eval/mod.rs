@@ -28,10 +28,10 @@ pub mod task;
 
 pub use compare::Compare;
 pub use costs::{Costs, TimeSplit};
-pub use example::{Example, Task, Worked};
+pub use example::{AnswerStyle, Example, Task};
 pub use read::{ReadError, read};
 pub use results::{
-    Outcome, Piece, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent,
+    Outcome, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent, TokenRecord,
 };
 pub use run::{EvalConfig, Evaluation, RunTime};
 pub use sweep::{DecodeOptions, Decoder, Run, Sweep};

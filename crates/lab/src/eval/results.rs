@@ -144,7 +144,7 @@ pub struct Question {
 
 /// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct TokenRecord {
     /// Its text.
     pub text: String,
     /// `edge`, `cloud` or `fallback`.
@@ -167,7 +167,7 @@ pub struct Outcome {
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
     /// The answer, token by token.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TokenRecord>,
     /// What it cost.
     #[serde(rename = "figures")]
     pub costs: Costs,

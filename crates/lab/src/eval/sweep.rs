@@ -11,7 +11,7 @@ use tandem::Mode;
 use crate::eval::{
     Example,
     costs::{Sizes, costs},
-    results::{Outcome, Piece, Point, Question, Results, ResultsError, Spent},
+    results::{Outcome, Point, Question, Results, ResultsError, Spent, TokenRecord},
 };
 
 /// One worker's two models: the seam to whatever runs them.
@@ -189,7 +189,7 @@ impl Sweep {
         policy: &ThresholdPolicy,
     ) -> Outcome {
         let text = transcript.text();
-        let piece = |token: &decode::Accepted| Piece {
+        let piece = |token: &decode::Accepted| TokenRecord {
             text: token.text.clone(),
             source: token.source.name().to_owned(),
             score: token.score.map(|score| score.value()),
@@ -230,7 +230,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::eval::{ResultsInfo, Table, Task, table::Kind};
+    use crate::eval::{ResultsInfo, Table, Task, table::RowKind};
 
     const WORDS: [&str; 5] = [" so", " the answer is", " (", "a", "b"];
     /// What both models write; the label between the parentheses is their own.
@@ -458,7 +458,10 @@ mod tests {
         );
         // A fifth of the tokens are two answers of ten, and hard questions come first.
         let whole = row("whole answers by top1 20%");
-        assert_eq!((whole.mode, whole.accuracy, whole.routed_share), (Kind::Query, Some(0.6), 0.2));
+        assert_eq!(
+            (whole.mode, whole.accuracy, whole.routed_share),
+            (RowKind::Query, Some(0.6), 0.2)
+        );
         assert_eq!(row("whole answers by an oracle 20%").accuracy, Some(0.6));
         let against = table.differences.iter().find(|d| d.to == "random").unwrap();
         assert!(against.of == "top1" && against.accuracy > 0.0, "{against:?}");

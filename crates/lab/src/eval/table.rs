@@ -14,7 +14,7 @@ use tandem::Mode;
 /// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RowKind {
     /// The edge alone.
     Small,
     /// Both, token by token.
@@ -34,7 +34,7 @@ pub struct Row {
     /// As the table names it.
     pub name: String,
     /// How it came about.
-    pub mode: Kind,
+    pub mode: RowKind,
     /// Who judged.
     pub router: Option<String>,
     /// The threshold, fixed or as a budget left it.
@@ -119,23 +119,23 @@ impl Table {
             let of_mode = record.points.iter().find(|p| p.mode == mode);
             of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
         };
-        let ends = &Ends::new(alone(Mode::Small), alone(Mode::Large));
+        let alone = &ModelsAlone::new(alone(Mode::Small), alone(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
-                rows.extend(row(point, outcomes(&point.name), ends, seed));
+                rows.extend(row(point, outcomes(&point.name), alone, seed));
             }
         }
-        let whole = whole_answers(record, &by_point, ends, seed);
+        let whole = whole_answers(record, &by_point, alone, seed);
         rows.extend(whole);
         Self { rows, differences: differences(record, &by_point) }
     }
 }
 
 /// Whether each model alone was right, by question: a gap is that of the questions a point answered.
-struct Ends<'a>(HashMap<&'a str, (f64, f64)>);
+struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
 
-impl<'a> Ends<'a> {
+impl<'a> ModelsAlone<'a> {
     fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
         let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
         let large: HashMap<_, _> =
@@ -180,7 +180,7 @@ fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
     estimate(&right?, seed)
 }
 
-fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<Row> {
+fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
     if outcomes.is_empty() {
         return None;
     }
@@ -206,9 +206,9 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<R
     Some(Row {
         name: point.name.clone(),
         mode: match point.mode {
-            Mode::Small => Kind::Small,
-            Mode::Joint => Kind::Joint,
-            Mode::Large => Kind::Large,
+            Mode::Small => RowKind::Small,
+            Mode::Joint => RowKind::Joint,
+            Mode::Large => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),
@@ -218,7 +218,7 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<R
         accuracy: accuracy.map(|e| e.mean),
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),
-        gap_recovered: accuracy.and_then(|e| ends.gap(outcomes, e.mean)),
+        gap_recovered: accuracy.and_then(|e| alone.gap(outcomes, e.mean)),
         routed_share: sum(|o| o.costs.cloud_tokens) as f64 / tokens as f64,
         cloud_calls: sum(|o| o.costs.asks),
         cloud_tokens: sum(|o| o.costs.cloud_decoded),
@@ -252,7 +252,7 @@ fn distinct(text: &str) -> Option<f64> {
 
 /// Choices between whole answers: by each router's trust over the prompt at each budget, and by an
 /// oracle.
-fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) -> Vec<Row> {
+fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
         let point = record.points.iter().find(|p| p.mode == mode);
         let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));
@@ -278,11 +278,11 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
     orders.retain(|_, trust| trust.len() == both.len());
     let mut rows = vec![];
     for budget in budgets {
-        let choose = |name: String, mode: Kind, router: Option<&str>, trust: &[f64]| {
+        let choose = |name: String, mode: RowKind, router: Option<&str>, trust: &[f64]| {
             let mut order: Vec<usize> = (0..both.len()).collect();
             order.sort_by(|&a, &b| trust[a].total_cmp(&trust[b]));
             let pairs: Vec<_> = order.iter().map(|&i| (both[i].1, both[i].2)).collect();
-            let chosen = spend(&pairs, budget, mode == Kind::Oracle);
+            let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
             let point = Point {
                 name,
                 mode: Mode::Joint,
@@ -293,7 +293,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
                 like: None,
                 rtt_ms: None,
             };
-            let row = row(&point, &chosen, ends, seed)?;
+            let row = row(&point, &chosen, alone, seed)?;
             // The tokens of an answer by the large model are all its own.
             let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
             let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
@@ -303,7 +303,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
         let percent = f64::from((budget * 10_000.0).round()) / 100.0;
         for (router, trust) in &orders {
             let name = format!("whole answers by {router} {percent}%");
-            rows.extend(choose(name, Kind::Query, Some(router), trust));
+            rows.extend(choose(name, RowKind::Query, Some(router), trust));
         }
         // Answers that only the large model got right come first, the cheapest of them first.
         let gain: Vec<f64> = both
@@ -314,7 +314,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
             })
             .collect();
         let name = format!("whole answers by an oracle {percent}%");
-        rows.extend(choose(name, Kind::Oracle, None, &gain));
+        rows.extend(choose(name, RowKind::Oracle, None, &gain));
     }
     rows
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::eval::{
     results::{Record, ResultsInfo},
-    table::{Kind, Table},
+    table::{RowKind, Table},
 };
 use tandem::Mode;
 
@@ -88,8 +88,9 @@ impl Section {
         let notes = notes(record, &readings);
         let valued: Vec<_> =
             table.rows.iter().map(|row| (row.clone(), measure.read(row, record))).collect();
-        let (put_together, run): (Vec<_>, Vec<_>) =
-            valued.into_iter().partition(|(row, _)| matches!(row.mode, Kind::Query | Kind::Oracle));
+        let (put_together, run): (Vec<_>, Vec<_>) = valued
+            .into_iter()
+            .partition(|(row, _)| matches!(row.mode, RowKind::Query | RowKind::Oracle));
         Ok(Self {
             heading: record.about.task.clone(),
             facts: facts(record),
@@ -141,7 +142,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         let worth = readings.first(kind)?.worth;
         Some(format!("{name} {}", measure.number(worth.mean)))
     };
-    let ends: Vec<_> = [alone(Kind::Small, "small alone"), alone(Kind::Large, "large alone")]
+    let ends: Vec<_> = [alone(RowKind::Small, "small alone"), alone(RowKind::Large, "large alone")]
         .into_iter()
         .flatten()
         .collect();

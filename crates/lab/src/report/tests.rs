@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Report, numbers::percent};
 use crate::eval::{
     costs::{Costs, TimeSplit},
-    results::{Outcome, Piece, Point, Question, Record, ResultsInfo},
-    table::{Kind, Table},
+    results::{Outcome, Point, Question, Record, ResultsInfo, TokenRecord},
+    table::{RowKind, Table},
 };
 
 const QUESTIONS: usize = 60;
@@ -65,7 +65,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
     // Harder questions have higher numbers; the edge is less sure of them.
     let hard = number * 37 % QUESTIONS;
     let score = 0.9 - hard as f32 / 100.0;
-    let piece = |at: usize| Piece {
+    let piece = |at: usize| TokenRecord {
         text: format!(" word{at}"),
         source: if at < cloud { "cloud" } else { "edge" }.into(),
         score: (point.mode != Mode::Large).then_some(score),
@@ -313,7 +313,7 @@ fn numbers_for_programs() {
     let told = serde_json::to_value(report.summary()).unwrap();
     let task = &told["tasks"][0];
     assert_eq!(task["about"]["task"], "commonsenseqa");
-    assert_eq!(task["points"][0]["mode"], serde_json::to_value(Kind::Small).unwrap());
+    assert_eq!(task["points"][0]["mode"], serde_json::to_value(RowKind::Small).unwrap());
     assert!(task["calibration"][0]["mean"]["separation"].as_f64().unwrap() > 0.9);
     assert_eq!(task["changes"]["questions"], 60);
     assert!(task["changes"]["won"].as_u64().unwrap() >= 4);

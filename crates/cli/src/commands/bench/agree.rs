@@ -6,7 +6,7 @@ use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
 use lab::{
     Progress,
-    eval::{Example, Worked},
+    eval::{AnswerStyle, Example},
 };
 use models::catalog;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
-    let mut examples = Example::read(&args.data, Worked::AsGiven)?;
+    let mut examples = Example::read(&args.data, AnswerStyle::AsGiven)?;
     examples.truncate(args.limit.unwrap_or(usize::MAX));
     let compute = Compute::start()?;
     let edge = Model::load(&compute, options).await?;

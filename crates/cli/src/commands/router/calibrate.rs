@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use decode::Message;
-use lab::eval::{Example, Worked};
+use lab::eval::{AnswerStyle, Example};
 use router::RouterFile;
 use tandem::NamedRouter;
 
@@ -18,7 +18,7 @@ use crate::{
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
     for path in &args.prompts {
-        examples.extend(Example::read(path, Worked::AsGiven)?);
+        examples.extend(Example::read(path, AnswerStyle::AsGiven)?);
     }
     examples.truncate(args.limit);
     if examples.is_empty() {
@@ -32,9 +32,9 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
         .iter()
         .map(|example| vec![Message::system(&args.system), Message::user(example.prompt())])
         .collect();
-    let measured =
-        lab::calibrate::calibrate(&tandem, &file, &conversations, args.max_tokens, &Bar::default());
-    let measured = measured.await?;
+    let (bar, most) = (Bar::default(), args.max_tokens);
+    let measured = lab::calibrate::calibrate(&tandem, &file, &conversations, most, &bar).await?;
+    drop(bar);
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} prompts, {} tokens", examples.len(), measured.tokens)?;
     for point in measured.table.points() {

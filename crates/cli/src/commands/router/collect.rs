@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lab::{
     collect::{CollectConfig, collect as run},
-    eval::Worked,
+    eval::AnswerStyle,
 };
 use tandem::{Mode, NamedRouter, Store};
 
@@ -35,7 +35,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     };
     let config = CollectConfig {
         data: args.data,
-        worked: if args.answer_first { Worked::AnswerFirst } else { Worked::AsGiven },
+        worked: if args.answer_first { AnswerStyle::AnswerFirst } else { AnswerStyle::AsGiven },
         limit: args.limit,
         output: args.output,
         rollouts: args.rollouts,

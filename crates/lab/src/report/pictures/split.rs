@@ -4,7 +4,7 @@ use super::{Key, Picture};
 use crate::{
     eval::{
         costs::TimeSplit,
-        table::{Kind, Row},
+        table::{Row, RowKind},
     },
     report::{
         ReportError,
@@ -20,9 +20,9 @@ const CAPTION: &str = "Milliseconds a token, over all tokens of all answers, in 
 /// The rows that have a bar. All routers spend their time alike: the first stands for them.
 fn shown(rows: &[Row], first: Option<&str>) -> Vec<(String, TimeSplit)> {
     let is_shown = |row: &&Row| match row.mode {
-        Kind::Small | Kind::Large => true,
-        Kind::Joint => row.router.as_deref() == first,
-        Kind::Query | Kind::Oracle => false,
+        RowKind::Small | RowKind::Large => true,
+        RowKind::Joint => row.router.as_deref() == first,
+        RowKind::Query | RowKind::Oracle => false,
     };
     rows.iter().filter(is_shown).filter_map(|row| Some((row.name.clone(), row.split?))).collect()
 }
