@@ -24,6 +24,8 @@ if [ "${1:-}" = short ]; then
     counts
     exit "$status"
 fi
+# First: it leaves the program without the workshop behind, and the next line makes the whole one again.
+try cargo test --release --package tandem-cli --no-default-features --test no_lab
 programs --no-run || exit 1
 try programs --lib --bins --tests -- --skip alone::
 # One at a time: two models on the same cores run at a third of their speed.

@@ -10,8 +10,8 @@ mod answer;
 mod args;
 mod commands;
 mod config;
-mod crew;
 mod interrupt;
+#[cfg(feature = "lab")]
 mod progress;
 mod report;
 mod show;
@@ -54,7 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "lab")]
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         #[cfg(feature = "lab")]
-        Command::Report(args) => commands::report::report(&args),
+        Command::Report(args) => commands::report::report(args),
         #[cfg(not(feature = "lab"))]
         Command::Router(args) => args.refuse("router"),
         #[cfg(not(feature = "lab"))]
@@ -78,6 +78,10 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 
 /// Whether the user has to write something else, rather than mend something.
 fn is_usage(error: &anyhow::Error) -> bool {
+    #[cfg(feature = "lab")]
+    if error.downcast_ref::<lab::Error>().is_some_and(lab::Error::is_usage) {
+        return true;
+    }
     let library = error.downcast_ref::<tandem::Error>();
     error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
 }

@@ -294,7 +294,7 @@ pub struct Health {
 
 /// Names a prefix, so that two sides can tell whether they mean the same.
 pub fn prefix_hash(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes)[..8].iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(&Sha256::digest(bytes)[..8])
 }
 
 /// The bytes of a prefix of ids.

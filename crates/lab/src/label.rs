@@ -29,7 +29,7 @@ pub struct Judgement {
 
 /// A worked answer, as the edge read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading<'a> {
+pub struct EdgeReading<'a> {
     /// Its tokens.
     pub tokens: &'a [Token],
     /// The edge's view of each position before its token was read.
@@ -49,7 +49,7 @@ pub struct Labelled {
 
 /// Labels every eligible position.
 pub fn label(
-    reading: Reading<'_>,
+    reading: EdgeReading<'_>,
     vocabulary: &dyn Vocabulary,
     exchange: Exchange,
     judgements: &[Judgement],
@@ -127,7 +127,7 @@ fn place(ends: &[usize], byte: usize) -> Option<usize> {
 impl Unit {
     fn label(
         &self,
-        reading: Reading<'_>,
+        reading: EdgeReading<'_>,
         vocabulary: &dyn Vocabulary,
         judgements: &[Judgement],
     ) -> Labelled {
@@ -219,7 +219,7 @@ mod tests {
             chosen: given == greedy,
             greedy: (*greedy).into(),
         });
-        let reading = Reading { tokens: &tokens, steps: &steps, example: 5 };
+        let reading = EdgeReading { tokens: &tokens, steps: &steps, example: 5 };
         label(reading, &vocabulary, by, &judged.collect::<Vec<_>>())
     }
 

@@ -157,8 +157,8 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
-        let hash = Sha256::digest(file.bytes().map_err(|e| Error::Internal(e.to_string()))?);
-        let digest: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let bytes = file.bytes().map_err(|e| Error::Internal(e.to_string()))?;
+        let digest = decode::hex(&Sha256::digest(bytes)[..8]);
         let Metadata { objective, model_name, .. } = file.metadata();
         let description = format!("{objective}, trained for {model_name}");
         let points = file.metadata().calibration.points();

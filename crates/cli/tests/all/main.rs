@@ -1,4 +1,6 @@
 //! The real program, from outside. One test program: each is linked with everything.
+// Many of them train, evaluate or export.
+#![cfg(feature = "lab")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod alone;

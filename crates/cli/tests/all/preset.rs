@@ -17,7 +17,7 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 fn sha256(path: &Path) -> String {
-    Sha256::digest(fs::read(path).unwrap()).iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(&Sha256::digest(fs::read(path).unwrap()))
 }
 
 /// A machine with nothing on it but a copy of the smaller preset.

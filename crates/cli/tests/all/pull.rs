@@ -24,7 +24,7 @@ use crate::common::{Done, tandem};
 const PARTS: usize = 4;
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(&Sha256::digest(bytes))
 }
 
 /// Bytes that do not compress, so that sizes are what they seem.

@@ -4,7 +4,8 @@
 
 use std::{fs, path::Path};
 
-use lab::eval::{Figures, Mode, Outcome, Piece, Point, Question, Results, ResultsInfo};
+use lab::eval::{Costs, Outcome, Point, Question, Results, ResultsInfo, TokenRecord};
+use tandem::Mode;
 
 use crate::common::run;
 
@@ -41,8 +42,9 @@ fn results(path: &Path, task: &str) {
         let question = Question { id: id.into(), prompt, right, trust: [].into() };
         results.note_question(question).unwrap();
         for point in &points {
-            let piece = Piece { text: "(a)".into(), source: "cloud".into(), score: Some(0.5) };
-            let figures = Figures { tokens: 1, total_ms: 5.0, ..Figures::default() };
+            let piece =
+                TokenRecord { text: "(a)".into(), source: "cloud".into(), score: Some(0.5) };
+            let costs = Costs { tokens: 1, total_ms: 5.0, ..Costs::default() };
             let outcome = Outcome {
                 id: id.into(),
                 point: point.name.clone(),
@@ -50,7 +52,7 @@ fn results(path: &Path, task: &str) {
                 said: Some("A".into()),
                 finish: "stop".into(),
                 pieces: vec![piece],
-                figures,
+                costs,
                 likelihood: None,
                 spent: None,
             };

@@ -23,7 +23,22 @@ pub trait Collector: Send + Sync + fmt::Debug {
     fn next_conversation(&self) -> u32;
 
     /// Takes one sample. Must not wait: an answer waits for it.
-    fn take(&self, observation: Observation<'_>);
+    fn take(&self, sample: Observation<'_>);
+
+    /// How many samples there were.
+    fn counts(&self) -> SampleCounts;
+
+    /// Keeps what is left, and takes no more.
+    fn finish(&self);
+}
+
+/// How many samples a collector was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleCounts {
+    /// Samples that were taken.
+    pub taken: u64,
+    /// Samples that could not be kept.
+    pub lost: u64,
 }
 
 /// One position of a conversation, seen from both sides.

@@ -86,5 +86,5 @@ fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ServiceError> {
 fn random_id() -> Result<String, ServiceError> {
     let mut bytes = [0u8; 16];
     getrandom::fill(&mut bytes).map_err(|e| ServiceError::internal(&e))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(decode::hex(&bytes))
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::eval::{
     builtin,
     encoding::{self, NotText},
-    example::{Example, Worked},
+    example::{AnswerStyle, Example},
     row::Row,
     task::TaskName,
 };
@@ -119,7 +119,7 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
 }
 
 /// A file with lines of any shape.
-pub(crate) fn any(path: &Path, worked: Worked) -> Result<Vec<Example>, ReadError> {
+pub(crate) fn any(path: &Path, worked: AnswerStyle) -> Result<Vec<Example>, ReadError> {
     let text = text(path)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let example = |(line, text): (usize, &str)| {

@@ -15,7 +15,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::eval::figures::Figures;
+use tandem::Mode;
+
+use crate::eval::costs::Costs;
 
 /// The form of the file; another one is refused.
 const VERSION: u32 = 1;
@@ -105,18 +107,6 @@ impl ResultsInfo {
     }
 }
 
-/// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// The edge alone.
-    Small,
-    /// Both.
-    Joint,
-    /// The cloud alone.
-    Large,
-}
-
 /// One way to decode that is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
@@ -154,7 +144,7 @@ pub struct Question {
 
 /// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct TokenRecord {
     /// Its text.
     pub text: String,
     /// `edge`, `cloud` or `fallback`.
@@ -177,9 +167,10 @@ pub struct Outcome {
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
     /// The answer, token by token.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TokenRecord>,
     /// What it cost.
-    pub figures: Figures,
+    #[serde(rename = "figures")]
+    pub costs: Costs,
     /// Log-likelihood a character under the large model, for open-ended texts.
     pub likelihood: Option<f64>,
     /// The budget's state behind it, so that a second run goes on with the same one.
@@ -438,7 +429,7 @@ mod tests {
             said: Some("A".into()),
             finish: "stop".into(),
             pieces: vec![],
-            figures: Figures::default(),
+            costs: Costs::default(),
             likelihood: None,
             spent: None,
         }

@@ -4,10 +4,12 @@
 //! - `readings`: the table's rows by router and delay; `measure`: what they are worth
 //! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
 //! - `pictures`: which plots there are; `plots`: how they are drawn
+//! - [`ReportFiles`]: from files of results to files
 //! - `grid`, `numbers`: tables and numbers in words; `html`, `markdown`: the whole
 
 mod calibration;
 mod examples;
+mod files;
 mod grid;
 mod html;
 mod markdown;
@@ -25,7 +27,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::eval::results::Record;
-use section::{Figures, Section};
+use section::{Section, TaskSummary};
+
+pub use files::ReportFiles;
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -51,7 +55,7 @@ pub struct Report {
 /// The numbers of a report, for programs.
 #[derive(Debug, Serialize)]
 pub struct Summary<'a> {
-    tasks: Vec<&'a Figures>,
+    tasks: Vec<&'a TaskSummary>,
 }
 
 impl Report {

@@ -18,9 +18,10 @@ use super::{
     readings::{Readings, is_random},
 };
 use crate::eval::{
-    results::{Mode, Record, ResultsInfo},
-    table::{Kind, Table},
+    results::{Record, ResultsInfo},
+    table::{RowKind, Table},
 };
+use tandem::Mode;
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, Serialize)]
@@ -60,12 +61,12 @@ pub struct Section {
     pub examples: Option<Examples>,
     /// The numbers themselves, for programs.
     #[serde(skip)]
-    pub figures: Figures,
+    pub figures: TaskSummary,
 }
 
 /// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
+pub struct TaskSummary {
     about: ResultsInfo,
     measure: Measure,
     #[serde(flatten)]
@@ -87,8 +88,9 @@ impl Section {
         let notes = notes(record, &readings);
         let valued: Vec<_> =
             table.rows.iter().map(|row| (row.clone(), measure.read(row, record))).collect();
-        let (put_together, run): (Vec<_>, Vec<_>) =
-            valued.into_iter().partition(|(row, _)| matches!(row.mode, Kind::Query | Kind::Oracle));
+        let (put_together, run): (Vec<_>, Vec<_>) = valued
+            .into_iter()
+            .partition(|(row, _)| matches!(row.mode, RowKind::Query | RowKind::Oracle));
         Ok(Self {
             heading: record.about.task.clone(),
             facts: facts(record),
@@ -101,7 +103,7 @@ impl Section {
             split: split::grid(&table.rows, readings.routers().first().copied()),
             separations: calibration::separations(&calibration),
             bins: calibration::bins_of(&calibration),
-            figures: Figures {
+            figures: TaskSummary {
                 about: record.about.clone(),
                 measure,
                 changes: examples.as_ref().map(|e| e.changes),
@@ -140,7 +142,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         let worth = readings.first(kind)?.worth;
         Some(format!("{name} {}", measure.number(worth.mean)))
     };
-    let ends: Vec<_> = [alone(Kind::Small, "small alone"), alone(Kind::Large, "large alone")]
+    let ends: Vec<_> = [alone(RowKind::Small, "small alone"), alone(RowKind::Large, "large alone")]
         .into_iter()
         .flatten()
         .collect();

@@ -2,6 +2,7 @@
 //!
 //! The way of the samples, and the module that holds each part of it:
 //!
+//! - [`mod@gather`]: samples of several collections
 //! - [`mod@split`]: which examples are for what
 //! - `objective`: what is learnt from a sample, and how wrong an output is
 //! - `data`: rows of standardised numbers
@@ -16,6 +17,7 @@ mod data;
 mod error;
 mod fit;
 mod fold;
+mod gather;
 mod judge;
 mod network;
 mod objective;
@@ -40,6 +42,7 @@ use crate::{
 };
 
 pub use error::TrainError;
+pub use gather::gather;
 pub use options::Options;
 pub use split::{Part, split};
 

@@ -1,15 +1,19 @@
 //! Figures for Prometheus.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
 
-use ::cloud::{protocol::Cost, service::Observer};
+use ::cloud::{
+    protocol::Cost,
+    service::{Collector, Observer},
+};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
-
-use super::collect::TrafficCollector;
 
 /// What is counted.
 pub(crate) struct Metrics {
@@ -21,10 +25,13 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     queued: Histogram,
     work: Histogram,
+    collector: Option<Arc<dyn Collector>>,
+    collected: Counter,
+    lost: Counter,
 }
 
 impl Metrics {
-    pub fn new(collector: Option<&TrafficCollector>) -> Self {
+    pub fn new(collector: Option<Arc<dyn Collector>>) -> Self {
         let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem_cloud"),
@@ -35,6 +42,9 @@ impl Metrics {
             sessions: Gauge::default(),
             queued: Histogram::new(times),
             work: Histogram::new(times),
+            collector,
+            collected: Counter::default(),
+            lost: Counter::default(),
         };
         let r = &mut metrics.registry;
         let help = "Requests answered, by route and status";
@@ -47,11 +57,11 @@ impl Metrics {
         r.register_with_unit("queued", help, Unit::Seconds, metrics.queued.clone());
         let help = "What an ask took to read and write";
         r.register_with_unit("work", help, Unit::Seconds, metrics.work.clone());
-        if let Some(collector) = collector {
+        if metrics.collector.is_some() {
             let help = "Samples of live use taken for training";
-            r.register("collected_samples", help, collector.taken().clone());
+            r.register("collected_samples", help, metrics.collected.clone());
             let help = "Samples of live use that could not be kept";
-            r.register("lost_samples", help, collector.lost().clone());
+            r.register("lost_samples", help, metrics.lost.clone());
         }
         metrics
     }
@@ -65,6 +75,12 @@ impl Metrics {
     /// All of it, as Prometheus reads it.
     pub fn text_format(&self, sessions: usize) -> Result<String, fmt::Error> {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+        if let Some(collector) = &self.collector {
+            // The collector counts for itself; this is where the two are brought together.
+            let counts = collector.counts();
+            self.collected.inner().store(counts.taken, Ordering::Relaxed);
+            self.lost.inner().store(counts.lost, Ordering::Relaxed);
+        }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -2,11 +2,9 @@
 //!
 //! - [`app`] and [`run`]: the server; `routes`: what is at which address; `body` and `error`: how
 //!   requests come in and errors go out
-//! - [`collect`]: what edges see, kept for training where both sides want that
 //! - `metrics`: figures for Prometheus
 
 mod body;
-pub mod collect;
 mod error;
 mod metrics;
 mod routes;
@@ -32,7 +30,6 @@ use tokio::net::TcpListener;
 use self::{error::ApiError, metrics::Metrics, routes::sessions};
 use crate::listen::{ServerLimits, listen};
 pub use ::cloud::service::LazyModel;
-pub use collect::TrafficCollector;
 
 /// The largest request read: a context of a million characters, four times over.
 const LARGEST_BODY: usize = 4 << 20;
@@ -45,7 +42,7 @@ pub struct Config {
     /// Whether caches are kept between answers. Only for measuring what that is worth.
     pub reuse: bool,
     /// Where samples of live use go, if they are collected.
-    pub collector: Option<Arc<TrafficCollector>>,
+    pub collector: Option<Arc<dyn Collector>>,
 }
 
 impl Default for Config {
@@ -64,8 +61,7 @@ pub(crate) struct Server {
 /// The routes, as a service that needs no socket.
 pub fn app(model: LazyModel, config: Config) -> Router {
     let Config { key, reuse, collector } = config;
-    let metrics = Arc::new(Metrics::new(collector.as_deref()));
-    let collector = collector.map(|collector| collector as Arc<dyn Collector>);
+    let metrics = Arc::new(Metrics::new(collector.clone()));
     let observer = Some(metrics.clone() as Arc<dyn Observer>);
     let service = Service::new(model, ServiceConfig { reuse, collector, observer });
     let server = Arc::new(Server { key, service, metrics });

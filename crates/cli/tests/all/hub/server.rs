@@ -66,7 +66,7 @@ pub struct Hub {
 }
 
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(bytes)
 }
 
 pub fn sha256(bytes: &[u8]) -> String {

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use cloud::{
     Address, Opening, Remote, Service, ServiceConfig, Settings,
+    service::Collector,
     protocol::{EdgeModel, EdgeState, Prompt, id_bytes, prefix_hash},
 };
 use decode::{
@@ -12,11 +13,11 @@ use decode::{
     Token, Vocabulary, fake::FakeVocabulary,
 };
 use engine::{LoadOptions, Model};
-use lab::collect::{Collection, Label, LabelSource, Sample};
+use lab::collect::{Collection, Label, LabelSource, Sample, TrafficCollector};
 use reqwest::Client;
 use router::Constant;
 use serde_json::{Value, json};
-use tandem_server::cloud::{Config, LazyModel, TrafficCollector};
+use tandem_server::cloud::{Config, LazyModel};
 
 use crate::common::{self, SURE, edge, settings, small, start};
 

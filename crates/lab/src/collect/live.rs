@@ -9,25 +9,23 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
-use ::cloud::{
+use cloud::{
     protocol::EdgeModel,
-    service::{Collector, Observation},
+    service::{Collector, Observation, SampleCounts},
 };
 use decode::Exchange;
-use lab::{
-    collect::{
-        CollectionError, CollectionInfo, Label, LabelSource, Sample,
-        traffic::{self, Traffic},
-    },
-    label::Choice,
+
+use super::{
+    CollectionError, CollectionInfo, Label, LabelSource, Sample,
+    traffic::{self, Traffic},
 };
-use prometheus_client::metrics::counter::Counter;
+use crate::label::Choice;
 
 /// How many samples a shard holds: a kill loses at most this many.
 const SHARD: usize = 256;
@@ -51,9 +49,9 @@ pub struct TrafficCollector {
     traffic: Arc<Mutex<Option<Traffic>>>,
     /// The number of the next conversation.
     examples: AtomicU32,
-    queue: Mutex<Option<SampleQueue>>,
-    taken: Counter,
-    lost: Counter,
+    queue: Mutex<Option<Queue>>,
+    taken: AtomicU64,
+    lost: Arc<AtomicU64>,
     /// Whether the log knows that the folder cannot be begun.
     failed: AtomicBool,
     /// Nobody else may fill the folder meanwhile.
@@ -61,27 +59,27 @@ pub struct TrafficCollector {
 }
 
 #[derive(Debug)]
-struct SampleQueue {
+struct Queue {
     samples: SyncSender<Sample>,
     writer: JoinHandle<()>,
 }
 
 impl TrafficCollector {
-    /// Begins in a folder, or goes on behind what is there. The folder must be this cloud's.
+    /// Begins in a folder, or resumes behind what is there. The folder must be this cloud's.
     pub fn start(folder: PathBuf, cloud: String) -> Result<Self, CollectionError> {
         let claim = traffic::claim(&folder)?;
         let traffic = Traffic::resume(&folder, &cloud)?;
-        let count = traffic.as_ref().map_or(0, |traffic| traffic.about().count);
+        let count = traffic.as_ref().map_or(0, |traffic| traffic.info().count);
         let examples = AtomicU32::new(u32::try_from(count).unwrap_or(u32::MAX));
         let traffic = Arc::new(Mutex::new(traffic));
-        let (taken, lost) = (Counter::default(), Counter::default());
-        let (samples, queue) = sync_channel(QUEUE);
-        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), reported: false };
+        let (taken, lost) = (AtomicU64::new(0), Arc::<AtomicU64>::default());
+        let (samples, received) = sync_channel(QUEUE);
+        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), told: false };
         let writer = thread::Builder::new()
             .name("collect".into())
-            .spawn(move || writer.run(&queue))
+            .spawn(move || writer.run(&received))
             .map_err(|source| CollectionError::Io { path: folder.clone(), source })?;
-        let queue = Mutex::new(Some(SampleQueue { samples, writer }));
+        let queue = Mutex::new(Some(Queue { samples, writer }));
         let failed = AtomicBool::new(false);
         Ok(Self { folder, cloud, traffic, examples, queue, taken, lost, failed, _claim: claim })
     }
@@ -91,8 +89,8 @@ impl TrafficCollector {
         if !(1..=LONGEST_STATE).contains(&hidden) {
             return Err(format!("a hidden state has from 1 to {LONGEST_STATE} numbers"));
         }
-        let is_invalid = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
-        if is_invalid(&name) || is_invalid(&fingerprint) {
+        let odd = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
+        if odd(&name) || odd(&fingerprint) {
             return Err("that is no name of a model".into());
         }
         let (format, examples) = (CollectionInfo::FORMAT, traffic::EXAMPLES.into());
@@ -109,27 +107,6 @@ impl TrafficCollector {
             seed: 0,
         })
     }
-
-    /// Writes what is left and ends.
-    pub fn finish(&self) {
-        let queue = lock(&self.queue).take();
-        if let Some(SampleQueue { samples, writer }) = queue {
-            drop(samples);
-            if writer.join().is_err() {
-                tracing::error!("the last samples were not written");
-            }
-        }
-    }
-
-    /// Samples that were taken.
-    pub(crate) fn taken(&self) -> &Counter {
-        &self.taken
-    }
-
-    /// Samples that could not be kept.
-    pub(crate) fn lost(&self) -> &Counter {
-        &self.lost
-    }
 }
 
 impl Collector for TrafficCollector {
@@ -143,7 +120,7 @@ impl Collector for TrafficCollector {
         };
         match checked {
             Ok(()) => Ok(()),
-            Err(CollectionError::Other { what, there, here, .. }) => {
+            Err(CollectionError::Mismatch { what, there, here, .. }) => {
                 tracing::info!(what, there, here, "an edge's states do not belong here");
                 Err(format!("{what} differs: {there} is collected here, not {here}"))
             }
@@ -161,14 +138,30 @@ impl Collector for TrafficCollector {
         self.examples.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take(&self, observation: Observation<'_>) {
-        let sample = sample(observation);
+    fn take(&self, observed: Observation<'_>) {
+        let sample = sample(observed);
         let queue = lock(&self.queue);
-        match queue.as_ref().map(|queue| queue.samples.try_send(sample)) {
-            Some(Ok(())) => self.taken.inc(),
+        let count = match queue.as_ref().map(|queue| queue.samples.try_send(sample)) {
+            Some(Ok(())) => &self.taken,
             // The disk does not keep up, or the end has come.
-            Some(Err(_)) | None => self.lost.inc(),
+            Some(Err(_)) | None => &*self.lost,
         };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> SampleCounts {
+        let (taken, lost) = (&self.taken, &self.lost);
+        SampleCounts { taken: taken.load(Ordering::Relaxed), lost: lost.load(Ordering::Relaxed) }
+    }
+
+    fn finish(&self) {
+        let queue = lock(&self.queue).take();
+        if let Some(Queue { samples, writer }) = queue {
+            drop(samples);
+            if writer.join().is_err() {
+                tracing::error!("the last samples were not written");
+            }
+        }
     }
 }
 
@@ -179,9 +172,8 @@ impl Drop for TrafficCollector {
 }
 
 /// What is kept of a position.
-fn sample(observation: Observation<'_>) -> Sample {
-    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
-        observation;
+fn sample(observed: Observation<'_>) -> Sample {
+    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } = observed;
     let piece = vocabulary.piece(likeliest);
     let cloud = match exchange {
         _ if vocabulary.is_end(likeliest) => Choice::End,
@@ -210,9 +202,9 @@ fn sample(observation: Observation<'_>) -> Sample {
 /// The end of the queue.
 struct Writer {
     traffic: Arc<Mutex<Option<Traffic>>>,
-    lost: Counter,
+    lost: Arc<AtomicU64>,
     /// Whether the log knows that the disk fails.
-    reported: bool,
+    told: bool,
 }
 
 impl Writer {
@@ -234,12 +226,12 @@ impl Writer {
         let mut traffic = lock(&self.traffic);
         let Some(traffic) = traffic.as_mut() else { return };
         match traffic.write(shard) {
-            Ok(()) => self.reported = false,
+            Ok(()) => self.told = false,
             Err(error) => {
-                self.lost.inc_by(shard.len() as u64);
-                if !self.reported {
+                self.lost.fetch_add(shard.len() as u64, Ordering::Relaxed);
+                if !self.told {
                     tracing::error!(%error, "samples are lost; answers go on");
-                    self.reported = true;
+                    self.told = true;
                 }
             }
         }

@@ -1,12 +1,12 @@
 use std::fs;
 
-use ::cloud::seen::DecodedState;
+use cloud::seen::DecodedState;
 use decode::{Token, fake::FakeVocabulary};
 use half::f16;
-use lab::collect::Collection;
 use router::FEATURES;
 
 use super::*;
+use crate::collect::Collection;
 
 fn edge(name: &str) -> EdgeModel {
     EdgeModel { name: name.into(), fingerprint: format!("hash of {name}"), hidden: 2 }
@@ -57,7 +57,7 @@ fn the_two_agree_by_id_by_word_or_by_ending() {
 }
 
 #[test]
-fn what_is_left_is_written_at_the_end_and_a_second_start_goes_on() {
+fn what_is_left_is_written_at_the_end_and_a_second_start_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let start = || TrafficCollector::start(folder.path().into(), "large".into());
     let collector = start().unwrap();
@@ -113,5 +113,5 @@ fn a_disk_that_fails_is_counted_and_nothing_else_happens() {
         send(&collector, some((0, at)));
     }
     collector.finish();
-    assert_eq!(collector.lost.get(), SHARD as u64 + 1);
+    assert_eq!(collector.counts().lost, SHARD as u64 + 1);
 }
