@@ -188,6 +188,21 @@ fn a_mistaken_key_or_address_is_not_repeated() {
     assert!(!done.err.contains("hunter2") && done.err.contains("TANDEM_CLOUD_KEY"), "{}", done.err);
 }
 
+/// An empty key would leave a cloud open that looks locked.
+#[test]
+fn an_empty_key_is_wrong_usage() {
+    for arguments in [
+        &["cloud", "--key", "", "--listen", "127.0.0.1:0"][..],
+        &["run", "x", "--cloud", NOWHERE, "--mode", "large", "--cloud-key", ""],
+    ] {
+        let done = run(arguments);
+        assert_eq!(done.code, Some(2), "{arguments:?}: {}", done.err);
+        assert!(done.err.contains("must not be empty"), "{}", done.err);
+    }
+    let cloud = tandem(&["cloud", "--listen", "127.0.0.1:0"]).env("TANDEM_CLOUD_KEY", "").output();
+    assert_eq!(Done::from(cloud.unwrap()).code, Some(2));
+}
+
 #[test]
 fn keys_are_never_told() {
     let cloud = Cloud::start(&["--cloud-model", SMALL, "--key", "hunter2", "--context", "1024"]);

@@ -118,6 +118,11 @@ fn keys_come_from_arguments_files_and_the_environment() {
         "127.0.0.1:0",
     ]);
     assert_eq!(done.code, Some(2), "{}", done.err);
+    for key in ["", "first,,second"] {
+        let done = run(&["serve", "--api-key", key, "--listen", "127.0.0.1:0"]);
+        assert_eq!(done.code, Some(2), "{key:?}: {}", done.err);
+        assert!(done.err.contains("must not be empty"), "{}", done.err);
+    }
     let done = run(&["serve", "--cors", "nonsense", "--listen", "127.0.0.1:0"]);
     assert_eq!(done.code, Some(2), "{}", done.err);
     let help = tandem(&["serve", "--help"]).env("TANDEM_API_KEYS", "hunter2").output().unwrap();

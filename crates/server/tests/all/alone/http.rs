@@ -6,7 +6,7 @@ use cloud::{Address, protocol::prefix_hash};
 use engine::LoadOptions;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
-use tandem_server::cloud::Config;
+use tandem_server::{cloud::Config, http::Keys};
 
 use crate::common::{small, start};
 
@@ -28,7 +28,8 @@ impl Peer {
 
     async fn send(&self, path: &str, body: Vec<u8>) -> (StatusCode, Value) {
         let url = format!("{}{path}", self.address);
-        let response = self.client.post(url).body(body).send().await.unwrap();
+        let request = self.client.post(url).header("content-type", "application/json").body(body);
+        let response = request.send().await.unwrap();
         (response.status(), response.json().await.unwrap_or_default())
     }
 }
@@ -93,18 +94,56 @@ async fn garbage_is_refused_with_a_reason_and_the_server_lives() {
 
 #[tokio::test]
 async fn a_key_is_wanted_where_one_is_set() {
-    let config = Config { key: Some("secret".into()), ..Config::default() };
+    let config = Config { keys: Keys::new(["secret"]).unwrap(), ..Config::default() };
     let peer = Peer::new(small(), config).await;
     let body = json!({"prompt": {"text": "x"}});
     let (status, error) = peer.post("/v1/sessions", &body).await;
     assert_eq!((status.as_u16(), error["error"]["code"].as_str()), (401, Some("unauthorized")));
     assert!(!error.to_string().contains("secret"));
-    for (key, expected) in [("wrong", 401), ("secret", 200)] {
+    // The scheme's name has no case.
+    for (authorization, expected) in
+        [("Bearer wrong", 401), ("Bearer secret", 200), ("bearer secret", 200), ("secret", 401)]
+    {
         let url = format!("{}/v1/sessions", peer.address);
-        let request = peer.client.post(url).bearer_auth(key).body(body.to_string());
-        assert_eq!(request.send().await.unwrap().status().as_u16(), expected);
+        let request = peer.client.post(url).header("authorization", authorization).json(&body);
+        assert_eq!(request.send().await.unwrap().status().as_u16(), expected, "{authorization}");
     }
     let health = peer.client.get(format!("{}/health", peer.address)).send().await.unwrap();
     let health: Value = health.json().await.unwrap();
     assert_eq!(health["service"], "tandem-cloud");
+}
+
+/// A page of somebody else's must not use a cloud through the browser of whoever looks at it.
+#[tokio::test]
+async fn pages_of_others_cannot_use_a_cloud_without_a_key() {
+    let peer = Peer::new(small(), Config::default()).await;
+    let body = json!({"prompt": {"text": "x"}});
+    let url = format!("{}/v1/sessions", peer.address);
+    // A browser sends this without asking first.
+    let form = peer.client.post(&url).header("content-type", "text/plain").body(body.to_string());
+    let refused = form.send().await.unwrap();
+    assert_eq!(refused.status(), 415);
+    let error: Value = refused.json().await.unwrap();
+    assert_eq!(error["error"]["code"], "invalid_request", "edges read a code in every error");
+    let as_host = async |config: Config, host: &str| {
+        let peer = Peer::new(small(), config).await;
+        let request = peer.client.get(format!("{}/health", peer.address)).header("host", host);
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(as_host(Config::default(), "evil.example").await, 403);
+    assert_eq!(as_host(Config::default(), "localhost:8090").await, 200);
+    let open = Config { loopback: false, ..Config::default() };
+    assert_eq!(as_host(open, "box.example").await, 200);
+    let keyed = Config { keys: Keys::new(["secret"]).unwrap(), ..Config::default() };
+    assert_eq!(as_host(keyed, "box.example").await, 200);
+}
+
+#[tokio::test]
+async fn a_mistake_is_named_by_its_path() {
+    let peer = Peer::new(small(), Config::default()).await;
+    let messages = json!([{"role": "user", "content": "x"}, {"role": "alien", "content": "x"}]);
+    let (status, error) =
+        peer.post("/v1/sessions", &json!({"prompt": {"messages": messages}})).await;
+    assert_eq!(status, 400);
+    assert!(error["error"]["param"].as_str().unwrap().ends_with("[1].role"), "{error}");
 }
