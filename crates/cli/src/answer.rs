@@ -35,10 +35,9 @@ pub struct AnswerPrinter {
 impl AnswerPrinter {
     pub fn new(args: &OutputArgs) -> anyhow::Result<Self> {
         let create = |path| File::create(path).map(BufWriter::new);
-        let trace = args
-            .trace
-            .as_ref()
-            .map(|path| create(path).with_context(|| format!("no trace at {}", path.display())));
+        let trace = args.trace.as_ref().map(|path| {
+            create(path).with_context(|| format!("the trace {} cannot be written", path.display()))
+        });
         let screen = (!args.json).then(Screen::new);
         Ok(Self { screen, trace: trace.transpose()? })
     }

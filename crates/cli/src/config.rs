@@ -82,11 +82,10 @@ impl CloudModelArgs {
 
     fn settings(&self, address: Address) -> anyhow::Result<Settings> {
         let place = &self.place;
-        let key = place.cloud_key.as_deref().filter(|key| !key.is_empty());
-        let key = key.map(str::parse::<Key>).transpose();
+        let key = place.cloud_key.as_deref().map(str::parse::<Key>).transpose();
         let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
         if key.is_some() && !address.is_encrypted() && !address.is_loopback() {
-            say(&format!("warning: the key travels to {address} for all to read"));
+            say(&format!("warning: the key is sent to {address} without encryption"));
         }
         let read = |path: &PathBuf| {
             fs::read(path).with_context(|| format!("--cloud-ca {}", path.display()))
@@ -208,7 +207,9 @@ pub fn edge_alone(edge: &EdgeArgs, machine: &MachineArgs, preset: Option<&str>) 
 /// Says who judges, where nobody chose and no better router is for this edge.
 pub fn note_fallback(tandem: &Tandem) {
     if let Some(reason) = tandem.routers().own().fallback() {
-        say(&format!("note: {reason}: top1 judges; docs/routers.md says how to train one"));
+        say(&format!(
+            "note: {reason}: using the router top1; docs/routers.md says how to train one"
+        ));
     }
 }
 

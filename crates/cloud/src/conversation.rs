@@ -204,7 +204,7 @@ impl Conversation {
         // or be dropped half-way.
         self.abandoned.extend(stream.iter().map(|stream| stream.id.clone()));
         let answer = match self.next_ids(context, ask, &mut stream, within).await {
-            Err(CloudError::Refused { status: 400, .. } | CloudError::LostStep { .. })
+            Err(CloudError::Refused { status: 400, .. } | CloudError::OutOfSync { .. })
                 if stream.is_some() =>
             {
                 self.streamless = true;
@@ -266,7 +266,7 @@ impl Conversation {
             // Nothing shows that the session has read what we think it has.
             (Some(_), _) => {
                 let engine = self.connection.dialect().engine().title();
-                return Err(CloudError::LostStep { engine });
+                return Err(CloudError::OutOfSync { engine });
             }
             (None, _) => {}
         }

@@ -306,7 +306,7 @@ impl Remote {
             answer.times.network += delay;
             Ok(answer)
         };
-        timeout(after, answer).await.unwrap_or(Err(CloudError::TooLate { url, after }))
+        timeout(after, answer).await.unwrap_or(Err(CloudError::TimedOut { url, after }))
     }
 
     async fn ask_twice(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
@@ -369,7 +369,7 @@ impl Remote {
         let patient = self.settings()?.on_error == OnCloudError::Wait;
         loop {
             match self.breaker.admit(Instant::now()) {
-                Err(CloudError::Resting { left, .. }) if patient => sleep(left).await,
+                Err(CloudError::CircuitOpen { left, .. }) if patient => sleep(left).await,
                 other => return other,
             }
         }

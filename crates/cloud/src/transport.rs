@@ -48,7 +48,7 @@ impl InProcess {
     ) -> Result<T, SessionFailure> {
         match timeout(limit, call).await {
             Ok(answer) => answer.map_err(SessionFailure::from),
-            Err(_) => Err(CloudError::TooLate { url: HERE.into(), after: limit }.into()),
+            Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
         }
     }
 }

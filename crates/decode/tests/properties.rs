@@ -1,5 +1,5 @@
-//! What must always hold of the loop, on scripted models.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! Properties of the loop that must hold for every text, checked on fake models.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use tandem_decode::{
@@ -15,13 +15,13 @@ const PIECES: &[&str] = &[
 const OTHER_PIECES: &[&str] =
     &[" the", " dog", " ran", ".", "\n\n", "国", " x", "y", " (", "B", "7", "é", " \n", "s"];
 
-/// Trust is the gap between the first two logits.
+/// Trust is the gap between the two highest probabilities.
 struct Margin;
 
 impl Router for Margin {
     fn score(&self, step: &Step) -> Score {
-        let shape = step.shape();
-        Score::new(shape.top1 - shape.top2)
+        let distribution = step.distribution();
+        Score::new(distribution.top1 - distribution.top2)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A cloud is shown what the edge record_step, at every place it is asked at and nowhere else.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+//! A cloud is given the edge's step at every position where it is asked, and nowhere else.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use tandem_decode::{
     Answer, Ask, Cloud, CloudError, Exchange, Limits, OnCloudError, Opened, Plan, Router, Routing,
@@ -18,15 +18,14 @@ impl Router for Third {
     }
 }
 
-/// Notes where the edge stood when it was shown something, and how much was accepted when it was
-/// asked.
-struct Noting {
+/// Records the position of every step it is given, and how many tokens were accepted at every ask.
+struct RecordingCloud {
     cloud: FakeCloud,
     shown: Vec<usize>,
     asked: Vec<usize>,
 }
 
-impl Cloud for Noting {
+impl Cloud for RecordingCloud {
     async fn open(&mut self) -> Result<Opened, CloudError> {
         self.cloud.open().await
     }
@@ -50,7 +49,7 @@ async fn a_step_is_shown_before_its_ask() {
         let edge = FakeEdge::new(FakeModel::new(seed, PIECES), 100);
         let cloud = FakeModel::new(seed + 100, PIECES);
         let cloud = FakeCloud::new(cloud, prompt.clone(), Exchange::Ids);
-        let mut cloud = Noting { cloud, shown: vec![], asked: vec![] };
+        let mut cloud = RecordingCloud { cloud, shown: vec![], asked: vec![] };
         let (policy, on_error) = (Threshold::new(0.5).unwrap().into(), OnCloudError::Fail);
         let routing = Routing { router: Third, policy, cloud: &mut cloud, on_error };
         let limits = Limits { max_tokens: 30, stops: vec![] };

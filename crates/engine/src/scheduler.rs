@@ -1,4 +1,4 @@
-//! A model on the compute thread: its context, its sequences and their jobs.
+//! Batches the jobs of one model's sequences into calls of its context, on the compute thread.
 
 use std::{mem, time::Instant};
 
@@ -7,7 +7,7 @@ use decode::{Reading, Token, sampling};
 use crate::{
     context::{Context, DecodeError, Entry},
     error::EngineError,
-    job::{Job, Output, Scored, Scores, Want},
+    job::{Job, JobKind, Output, Scored, Scores},
 };
 
 pub(crate) struct BatchScheduler {
@@ -26,7 +26,7 @@ impl BatchScheduler {
         Self { context, chunk, lengths: vec![None; sizes.sequences], jobs: vec![] }
     }
 
-    pub fn waiting(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.jobs.len()
     }
 
@@ -39,15 +39,16 @@ impl BatchScheduler {
     }
 
     pub fn close(&mut self, sequence: usize) {
-        // Whole sequences can always be forgotten.
+        // Emptying a sequence never fails.
         let _forgotten = self.context.truncate(sequence, 0);
         if let Some(length) = self.lengths.get_mut(sequence) {
             *length = None;
         }
     }
 
-    /// Accepts a job once its sequence is cut back to where it begins and there is room for it.
-    pub fn take(&mut self, mut job: Job) {
+    /// Queues a job, after truncating its sequence to where the job begins and checking that there
+    /// is room for it.
+    pub fn submit(&mut self, mut job: Job) {
         match self.prepare(&job) {
             Ok(()) => {
                 job.passed_before = self.context.passed(job.sequence);
@@ -69,10 +70,10 @@ impl BatchScheduler {
             }
             self.lengths[job.sequence] = Some(job.keep);
         }
-        // What was promised to others counts as taken.
-        let waiting = self.jobs.iter().filter(|job| !job.is_abandoned());
-        let promised: usize = waiting.map(Job::left).sum();
-        let used = self.lengths.iter().flatten().sum::<usize>() + promised;
+        // Room that queued jobs will need counts as used.
+        let queued = self.jobs.iter().filter(|job| !job.is_abandoned());
+        let reserved: usize = queued.map(Job::left).sum();
+        let used = self.lengths.iter().flatten().sum::<usize>() + reserved;
         let (wanted, cells) = (job.tokens.len(), self.context.sizes().cells);
         if used + wanted > cells {
             return Err(EngineError::Full { used, cells, wanted });
@@ -87,17 +88,17 @@ impl BatchScheduler {
         self.read_chunk() + self.score() + self.read_steps() + self.read_hidden()
     }
 
-    /// Reads a chunk, of as many sequences as it holds. Where hidden states are switched on for whole
-    /// batches every token would give one, so the last token of those who want it is left for its
-    /// own call.
+    /// Reads a chunk from as many sequences as fit into it. Where hidden states can only be switched
+    /// on for a whole batch, the last token of the sequences that want one is left for
+    /// [`read_hidden`](Self::read_hidden), because computing one for every token is expensive.
     fn read_chunk(&mut self) -> usize {
-        let apart = self.context.hidden_apart();
+        let own_call = self.context.hidden_needs_own_call();
         let mut entries = vec![];
-        let mut shares = vec![];
+        let mut parts = vec![];
         for job in &self.jobs {
-            let readable = match job.want {
-                Want::Step { hidden, .. } => job.left() - usize::from(hidden && apart),
-                Want::Steps { .. } | Want::Score { .. } => 0,
+            let readable = match job.kind {
+                JobKind::Step { hidden, .. } => job.left() - usize::from(hidden && own_call),
+                JobKind::Steps { .. } | JobKind::Score { .. } => 0,
             };
             let take = readable.min(self.chunk.saturating_sub(entries.len()));
             entries.extend(self.entries(job, take, false));
@@ -106,35 +107,36 @@ impl BatchScheduler {
                 last.output = true;
             }
             let output = finishes.then(|| entries.len() - 1);
-            shares.push(Share { take, output });
+            parts.push(BatchPart { take, output });
         }
-        let answered = self.read(&entries, false, shares);
-        // The next round begins with another sequence.
+        let answered = self.read(&entries, false, parts);
+        // The next round begins with another sequence, so that none starves the others.
         let turn = usize::from(self.jobs.len() > 1);
         self.jobs.rotate_left(turn);
         answered
     }
 
-    /// Reads the last token of every sequence that wants its hidden state, in one call: in the order
-    /// of their places, for llama.cpp computes neighbours together.
+    /// Reads the last token of every sequence that wants its hidden state, in one call. The entries
+    /// are in the order of the sequences, because llama.cpp computes neighbours together.
     fn read_hidden(&mut self) -> usize {
         let mut entries = vec![];
-        let mut shares: Vec<_> =
-            self.jobs.iter().map(|_| Share { take: 0, output: None }).collect();
-        let mut turns: Vec<_> = self.jobs.iter().zip(&mut shares).collect();
-        turns.sort_by_key(|(job, _)| job.sequence);
-        for (job, share) in turns {
-            let ready = matches!(job.want, Want::Step { hidden: true, .. }) && job.left() == 1;
+        let mut parts: Vec<_> =
+            self.jobs.iter().map(|_| BatchPart { take: 0, output: None }).collect();
+        let mut ordered: Vec<_> = self.jobs.iter().zip(&mut parts).collect();
+        ordered.sort_by_key(|(job, _)| job.sequence);
+        for (job, part) in ordered {
+            let ready = matches!(job.kind, JobKind::Step { hidden: true, .. }) && job.left() == 1;
             let take = usize::from(ready && entries.len() < self.context.sizes().batch);
             entries.extend(self.entries(job, take, true));
             let output = (take > 0).then(|| entries.len() - 1);
-            *share = Share { take, output };
+            *part = BatchPart { take, output };
         }
-        self.read(&entries, true, shares)
+        self.read(&entries, true, parts)
     }
 
-    /// Passes a batch to the model, books what each job got of it and answers those that are done.
-    fn read(&mut self, entries: &[Entry], hidden: bool, shares: Vec<Share>) -> usize {
+    /// Passes a batch to the model, updates the jobs that had a part in it and answers those that
+    /// are done.
+    fn read(&mut self, entries: &[Entry], hidden: bool, parts: Vec<BatchPart>) -> usize {
         if entries.is_empty() {
             return 0;
         }
@@ -142,8 +144,8 @@ impl BatchScheduler {
         let result = self.context.decode(entries, hidden);
         let took = started.elapsed();
         let mut answered = 0;
-        for (mut job, share) in mem::take(&mut self.jobs).into_iter().zip(shares) {
-            if share.take == 0 {
+        for (mut job, part) in mem::take(&mut self.jobs).into_iter().zip(parts) {
+            if part.take == 0 {
                 self.jobs.push(job);
                 continue;
             }
@@ -151,14 +153,14 @@ impl BatchScheduler {
                 self.fail(job, error);
                 continue;
             }
-            job.done += share.take;
+            job.done += part.take;
             self.lengths[job.sequence] = Some(job.keep + job.done);
-            if share.take == 1 && share.output.is_some() {
+            if part.take == 1 && part.output.is_some() {
                 job.decode += took;
             } else {
                 job.prefill += took;
             }
-            match share.output {
+            match part.output {
                 Some(output) => {
                     self.answer_step(output, job);
                     answered += 1;
@@ -171,7 +173,7 @@ impl BatchScheduler {
 
     fn answer_step(&self, i: usize, job: Job) {
         let reading = self.reading(&job);
-        let Want::Step { hidden, reply } = job.want else { return };
+        let JobKind::Step { hidden, reply } = job.kind else { return };
         let logits = self.context.logits(i);
         let state = if hidden { self.context.hidden(i) } else { Some(&[][..]) };
         let output = match (logits, state) {
@@ -189,11 +191,12 @@ impl BatchScheduler {
 
     /// Reads a chunk of the first continuation that is to be scored; answers it at its end.
     fn score(&mut self) -> usize {
-        let Some(at) = self.jobs.iter().position(|j| matches!(j.want, Want::Score { .. })) else {
+        let Some(at) = self.jobs.iter().position(|j| matches!(j.kind, JobKind::Score { .. }))
+        else {
             return 0;
         };
         let mut job = self.jobs.swap_remove(at);
-        // The last token is only judged, never read.
+        // The last token is only scored, never read.
         let take = job.left().saturating_sub(1).min(self.chunk);
         if take > 0 {
             let entries: Vec<_> = self.entries(&job, take, true).collect();
@@ -204,11 +207,10 @@ impl BatchScheduler {
             }
             job.prefill += started.elapsed();
             let given = &job.tokens[job.done + 1..=job.done + take];
-            if let Want::Score { scored, .. } = &mut job.want {
-                let judged = given.iter().enumerate().filter_map(|(i, &token)| {
-                    self.context.logits(i).map(|logits| judge(logits, token))
-                });
-                scored.extend(judged);
+            if let JobKind::Score { scored, .. } = &mut job.kind {
+                scored.extend(given.iter().enumerate().filter_map(|(i, &token)| {
+                    self.context.logits(i).map(|logits| score_token(logits, token))
+                }));
             }
             job.done += take;
             self.lengths[job.sequence] = Some(job.keep + job.done);
@@ -218,7 +220,7 @@ impl BatchScheduler {
             return 0;
         }
         let reading = self.reading(&job);
-        if let Want::Score { scored, reply } = job.want {
+        if let JobKind::Score { scored, reply } = job.kind {
             drop(reply.send(Ok(Scores { tokens: scored, reading })));
         }
         1
@@ -226,7 +228,8 @@ impl BatchScheduler {
 
     /// Reads a chunk of the first text whose every step is wanted; answers it at its end.
     fn read_steps(&mut self) -> usize {
-        let Some(at) = self.jobs.iter().position(|j| matches!(j.want, Want::Steps { .. })) else {
+        let Some(at) = self.jobs.iter().position(|j| matches!(j.kind, JobKind::Steps { .. }))
+        else {
             return 0;
         };
         let mut job = self.jobs.swap_remove(at);
@@ -238,7 +241,7 @@ impl BatchScheduler {
             return 0;
         }
         job.prefill += started.elapsed();
-        if let Want::Steps { outputs, .. } = &mut job.want {
+        if let JobKind::Steps { outputs, .. } = &mut job.kind {
             outputs.extend(entries.iter().enumerate().filter_map(|(i, entry)| {
                 Some(Output {
                     position: entry.position + 1,
@@ -254,7 +257,7 @@ impl BatchScheduler {
             self.jobs.push(job);
             return 0;
         }
-        if let Want::Steps { outputs, reply } = job.want {
+        if let JobKind::Steps { outputs, reply } = job.kind {
             let whole = outputs.len() == job.tokens.len();
             let missing = || EngineError::Decode { reason: "a token without its output".into() };
             drop(reply.send(whole.then_some(outputs).ok_or_else(missing)));
@@ -262,7 +265,7 @@ impl BatchScheduler {
         1
     }
 
-    /// The next tokens of a job, as a batch takes them.
+    /// The next tokens of a job as entries of a batch.
     fn entries(&self, job: &Job, take: usize, output: bool) -> impl Iterator<Item = Entry> + use<> {
         let (sequence, begin) = (job.sequence, job.keep + job.done);
         let tokens = job.tokens[job.done..job.done + take].to_vec();
@@ -282,7 +285,7 @@ impl BatchScheduler {
                 let (wanted, cells) = (job.left(), self.context.sizes().cells);
                 EngineError::Full { used, cells, wanted }
             }
-            // What was left behind is unknown: the sequence starts again.
+            // What the cache holds now is unknown, so the sequence is emptied.
             DecodeError::Failed(reason) => {
                 let _forgotten = self.context.truncate(job.sequence, 0);
                 self.lengths[job.sequence] = Some(0);
@@ -292,7 +295,7 @@ impl BatchScheduler {
         job.fail(error);
     }
 
-    /// Counted where tokens enter the engine, not where we meant to send them.
+    /// Counts tokens where they enter the engine, not where somebody meant to send them.
     fn reading(&self, job: &Job) -> Reading {
         let tokens = self.context.passed(job.sequence) - job.passed_before;
         let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
@@ -301,14 +304,14 @@ impl BatchScheduler {
 }
 
 /// A job's part of a batch.
-struct Share {
+struct BatchPart {
+    /// How many of the job's tokens are in the batch.
     take: usize,
     /// The entry that gives the job's answer.
     output: Option<usize>,
 }
 
-/// How likely a token was, and what would have been chosen.
-fn judge(logits: &[f32], token: Token) -> Scored {
+fn score_token(logits: &[f32], token: Token) -> Scored {
     let greedy = sampling::argmax(logits).unwrap_or(Token(0));
     let logprob = |t: Token| sampling::logprob(logits, t);
     Scored { greedy, greedy_logprob: logprob(greedy), logprob: logprob(token) }

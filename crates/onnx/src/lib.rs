@@ -1,11 +1,11 @@
 //! ONNX files: finding a model's hidden state and making it an output.
 //!
-//! - [`wire`]: protocol-buffer messages as bytes, so that what is not changed stays as it is
-//! - [`graph`]: a file's nodes, tensors, inputs and outputs, borrowed from it
-//! - [`hidden`]: which tensor is the hidden state; [`mod@expose`]: making it an output
-//! - [`external`]: the files a model keeps its weights in
-//! - [`layout`]: how a model's files are called
-//! - [`precision`]: how a model's weights are stored
+//! - [`wire`]: protocol-buffer messages as bytes, so that unchanged parts stay as they are
+//! - [`graph`]: a file's nodes, tensors, inputs and outputs, borrowed from its bytes
+//! - [`hidden`]: finds the tensor that is the hidden state; [`mod@expose`]: makes it an output
+//! - [`external`]: the separate files that hold a model's weights
+//! - [`layout`]: the usual names of a model's files
+//! - [`precision`]: the number format of a model's weights
 //!
 //! Nothing here runs a model.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]

@@ -14,7 +14,7 @@ pub struct Random {
 
 impl Router for Random {
     fn score(&self, step: &Step) -> Score {
-        let drawn = sampling::unit(!self.seed, step.position) as f32;
+        let drawn = sampling::uniform(!self.seed, step.position) as f32;
         Score::new(match self.share {
             Some(share) => f32::from(drawn >= share),
             None => drawn,

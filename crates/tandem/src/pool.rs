@@ -233,7 +233,7 @@ impl<P: Pair> Lease<P> {
             decode::Generation::Edge(Session::new(edge, routing, plan)?)
         };
         let generation = match request.alternatives {
-            Some(alternatives) => generation.watch(alternatives),
+            Some(alternatives) => generation.with_details(alternatives),
             None => generation,
         };
         Ok(Generation::new(generation, self, request))

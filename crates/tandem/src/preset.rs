@@ -6,7 +6,7 @@ use decode::Threshold;
 use engine::{Adapter, onnx::Folder};
 use models::{
     Preset, PresetError,
-    preset::{Defaults, EdgeKind, RouterPart, Side},
+    preset::{Defaults, EdgeKind, ModelPart, RouterPart},
 };
 use onnx::precision::Precision;
 
@@ -83,7 +83,7 @@ pub fn cloud_model(store: &Store, given: &str, cloud: &mut LocalCloud) -> Result
     Ok(())
 }
 
-fn adapter(preset: &Preset, side: &Side) -> Option<Adapter> {
+fn adapter(preset: &Preset, side: &ModelPart) -> Option<Adapter> {
     let part = side.adapter.as_ref()?;
     Some(Adapter { path: preset.path(&part.file), scale: part.scale })
 }
@@ -93,7 +93,7 @@ fn adapter(preset: &Preset, side: &Side) -> Option<Adapter> {
 fn fill_model(
     store: &Store,
     preset: &Preset,
-    side: &Side,
+    side: &ModelPart,
     model: &mut Option<String>,
     option: &str,
 ) -> Result<(), Error> {

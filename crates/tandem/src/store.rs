@@ -45,7 +45,7 @@ impl Store {
     /// here, and nothing is fetched.
     pub fn resolve(&self, given: Option<&str>, role: catalog::Default) -> Result<PathBuf, Error> {
         let entry = match given {
-            Some(name) if Name::is_meant(name) => {
+            Some(name) if Name::is_hub_name(name) => {
                 let name: Name = name.parse().map_err(|e| Error::Usage(format!("{e}")))?;
                 return Ok(Cache::find(&variable)?.require(&name)?);
             }

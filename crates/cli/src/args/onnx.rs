@@ -14,7 +14,7 @@ pub struct OnnxArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum OnnxCommand {
-    /// Write an ONNX model that gives out its hidden state; everything else stays as it is
+    /// Write an ONNX model with its hidden state as an output; everything else stays as it is
     Expose(ExposeArgs),
     /// Write a GGUF model (llama and qwen2 families) as an ONNX folder
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
@@ -30,11 +30,11 @@ pub struct ExposeArgs {
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     pub output: Option<PathBuf>,
 
-    /// Show which tensors could be the hidden state, and which would be taken
+    /// Show which tensors could be the hidden state, and which would be chosen
     #[arg(long, conflicts_with_all = ["output", "tensor"])]
     pub list: bool,
 
-    /// Take this tensor
+    /// Use this tensor
     #[arg(long, value_name = "NAME")]
     pub tensor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Words of the library as arguments, each with what it means.
+//! Parsers for the library's enums, with a help text for each value.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use decode::OnCloudError;

@@ -58,7 +58,7 @@ impl Line {
             ("reset", "") => Self::Reset,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
-            _ => Self::Wrong(format!("/{command} is no command; /help lists them")),
+            _ => Self::Wrong(format!("there is no command /{command}; /help lists them")),
         }
     }
 }
@@ -176,7 +176,7 @@ impl Chat {
                 Err(error) => Some(error),
             };
         if let Some(error) = failed {
-            say(&format!("error: {error}; /reset begins a new conversation"));
+            say(&format!("error: {error}; /reset starts a new conversation"));
         }
         // A question without an answer is as if it had not been asked.
         self.messages.pop_if(|last| last.role == Role::User);

@@ -254,7 +254,7 @@ async fn meet(
             Ok(_) => findings.ok("vocabulary", "the edge's: token ids travel"),
             Err(reason) => {
                 let advice = "nothing, or choose two models of one family: ids are exact";
-                let found = format!("text travels: {reason}");
+                let found = format!("text is exchanged: {reason}");
                 findings.add("vocabulary", Level::Warn, found, advice);
             }
         }
@@ -373,12 +373,14 @@ async fn pings(remote: &mut Remote) -> Result<(Duration, Duration), CloudError> 
 fn advice(error: &CloudError) -> &'static str {
     match error {
         CloudError::Unreachable { .. } => "is it running, and is the address right?",
-        CloudError::TooLate { .. } => "is it overloaded? raise --ask-deadline if it is only slow",
+        CloudError::TimedOut { .. } => "is it overloaded? raise --ask-deadline if it is only slow",
         CloudError::Refused { status: 401 | 403, .. } => "give its key with --cloud-key",
         CloudError::Refused { status: 404, .. } => "is --cloud-model a model it serves?",
         CloudError::Refused { .. } => "read its log",
         CloudError::Redirected { .. } => "give the address it redirects to",
-        CloudError::Garbled { .. } => "name the engine with --cloud-engine if it is one we know",
+        CloudError::InvalidAnswer { .. } => {
+            "name the engine with --cloud-engine if it is one we know"
+        }
         CloudError::NoTemplate { .. } => "give --cloud-template chatml, or a Jinja file",
         CloudError::ContextFull => "raise the server's context",
         _ => "see above",

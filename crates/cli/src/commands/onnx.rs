@@ -25,7 +25,7 @@ pub fn onnx(args: OnnxArgs) -> anyhow::Result<ExitCode> {
 fn expose(args: &ExposeArgs) -> anyhow::Result<()> {
     let output = args.output.as_deref().context("--output is missing")?;
     let name = onnx::expose(&args.input, output, args.tensor.as_deref())?;
-    say(&format!("{} gives out its hidden state as {name:?}", output.display()));
+    say(&format!("{} has its hidden state as the output {name:?}", output.display()));
     Ok(())
 }
 

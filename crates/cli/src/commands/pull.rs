@@ -69,10 +69,10 @@ fn tell(bar: &ProgressBar, event: Event<'_>) {
         }
         Event::Fetch { name } => bar.set_message(name.to_owned()),
         Event::Bytes(bytes) => bar.set_position(bytes),
-        Event::Damaged(part) => line(format!("{part} is damaged and is fetched again")),
-        Event::Trouble(trouble) => line(format!("{trouble}; it is tried again")),
+        Event::Damaged(part) => line(format!("{part} was damaged; downloading it again")),
+        Event::Retry(error) => line(format!("{error}; trying again")),
         Event::Verify { name } => bar.set_message(format!("checking {name}")),
-        Event::Done { name } => line(format!("{name} is here, checked")),
+        Event::Done { name } => line(format!("{name} is complete and checked")),
     }
 }
 

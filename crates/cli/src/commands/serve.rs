@@ -5,7 +5,8 @@ use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 use anyhow::Context;
 use axum::http::HeaderValue;
 use server::{
-    edge::{Config, Cors, Keys, Server, ServerInfo, app},
+    edge::{Config, Cors, Server, ServerInfo, app},
+    http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
 use tandem::{CloudLocation, Models, Tandem};
@@ -18,8 +19,8 @@ use crate::{
     show::say,
 };
 
-/// How long the body of a request may take.
-const SLOWEST_BODY: Duration = Duration::from_secs(20);
+/// What the body of a request may cost.
+const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let listening = &args.listening;
@@ -61,7 +62,7 @@ pub async fn build(
         loopback,
         cors: cors(&args.listening.cors)?,
         time: args.time_limit,
-        body_time: SLOWEST_BODY,
+        body: BODY,
     };
     Ok(Server::new(tandem, config).await?)
 }
@@ -93,7 +94,7 @@ fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {
             return Err(UsageError(reason).into());
         }
     }
-    Ok(Keys::new(keys))
+    Keys::new(keys).map_err(|error| UsageError(format!("--api-key: {error}")).into())
 }
 
 fn cors(origins: &[String]) -> anyhow::Result<Cors> {

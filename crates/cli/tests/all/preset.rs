@@ -93,9 +93,9 @@ fn what_is_no_preset_is_refused_in_one_line() {
     machine.refused("./mine/preset.toml", 1, &["no folder ./mine/preset.toml"]);
     // A folder, but not a preset; without a slash it is taken for a name first, then for a folder.
     fs::create_dir(machine.root.path().join("empty")).unwrap();
-    machine.refused("./empty", 1, &["./empty is no preset", "preset.toml"]);
-    machine.refused("empty", 1, &["empty is no preset"]);
-    machine.refused("..", 1, &[".. is no preset"]);
+    machine.refused("./empty", 1, &["./empty is not a preset", "preset.toml"]);
+    machine.refused("empty", 1, &["empty is not a preset"]);
+    machine.refused("..", 1, &[".. is not a preset"]);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn damaged_presets_are_refused_and_the_file_is_named() {
     // A router, but not this one.
     let machine = Machine::new();
     fs::copy(shipped("commonsenseqa").join("router.safetensors"), file(&machine)).unwrap();
-    machine.refused("./mine", 1, &[named, "damaged or another file", &sha256(&file(&machine))]);
+    machine.refused("./mine", 1, &[named, "damaged or was replaced", &sha256(&file(&machine))]);
 
     let machine = Machine::new();
     machine.edit("[defaults]", "[extras]");

@@ -139,7 +139,7 @@ async fn a_server_that_asks_for_a_pause_gets_it() {
         fake.feel(Mood::Well);
         let asks = fake.asks.load(Ordering::SeqCst);
         let second = ask(&mut remote, &fake, 1).await.unwrap_err();
-        assert!(matches!(second, CloudError::Resting { .. }), "{second}");
+        assert!(matches!(second, CloudError::CircuitOpen { .. }), "{second}");
         assert_eq!(fake.asks.load(Ordering::SeqCst), asks, "it was asked during its pause");
         tokio::time::sleep(Duration::from_millis(1050)).await;
         assert!(ask(&mut remote, &fake, 1).await.is_ok(), "{dialect:?}");
@@ -182,7 +182,7 @@ async fn a_clock_gone_mad_breaks_nothing() {
 async fn a_cloud_that_was_left_alone_is_used_again() {
     for dialect in Dialect::ALL {
         let (fake, mut remote) = opened(dialect, Mood::Resets).await;
-        while !matches!(ask(&mut remote, &fake, 1).await, Err(CloudError::Resting { .. })) {}
+        while !matches!(ask(&mut remote, &fake, 1).await, Err(CloudError::CircuitOpen { .. })) {}
         fake.feel(Mood::Well);
         tokio::time::sleep(Duration::from_millis(550)).await;
         let again = ask(&mut remote, &fake, 1).await;
@@ -225,5 +225,5 @@ async fn a_pretended_network_takes_its_time_and_counts_against_the_deadline() {
     let mut remote = fake.remote(tandem_cloud::Settings { delay, ..fake.settings() });
     remote.open().await.unwrap();
     let late = ask(&mut remote, &fake, 1).await.unwrap_err();
-    assert!(matches!(late, CloudError::TooLate { .. }), "{late}");
+    assert!(matches!(late, CloudError::TimedOut { .. }), "{late}");
 }

@@ -1,8 +1,8 @@
-//! Every test of the engines but that of libraries which cannot be used: a process has one library.
+//! All tests of the engines except `onnx_library.rs`, which needs a process without ONNX Runtime.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod alone;
-mod bare;
 mod gguf;
 mod onnx;
-mod sure;
+mod plain_loop;
+mod rounding;

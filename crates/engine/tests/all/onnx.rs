@@ -1,5 +1,5 @@
-//! Tiny models of every shape, against what Python's onnxruntime said of them, and where weights are
-//! quantised against a plain loop in the same process.
+//! Tiny models of every layout, compared with the recorded outputs of Python's onnxruntime, and where
+//! weights are quantised with a plain loop in the same process.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
@@ -16,7 +16,7 @@ use tandem_engine::{
     onnx::{Options, Provider},
 };
 
-use crate::bare;
+use crate::plain_loop;
 
 /// ONNX Runtime, as `tandem pull onnxruntime` leaves it.
 fn library() -> PathBuf {
@@ -58,8 +58,8 @@ const ALL: [&str; 12] = [
     "external",
 ];
 
-/// What comes out behind so many tokens: logits and hidden state.
-struct Seen {
+/// The outputs after this many tokens.
+struct ExpectedStep {
     read: usize,
     logits: Vec<f32>,
     hidden: Vec<f32>,
@@ -67,10 +67,10 @@ struct Seen {
 
 struct Expected {
     tokens: Vec<Token>,
-    steps: Vec<Seen>,
+    steps: Vec<ExpectedStep>,
 }
 
-/// What Python said; of quantised weights, what the plain loop says here.
+/// Python's outputs; for quantised weights, those of the plain loop in this process.
 fn expected(name: &str) -> Expected {
     let text = fs::read_to_string(folder(name).join("expected.json")).unwrap();
     let json: Json = serde_json::from_str(&text).unwrap();
@@ -82,7 +82,7 @@ fn expected(name: &str) -> Expected {
     let steps = match json["steps"].as_array() {
         Some(steps) => steps
             .iter()
-            .map(|step| Seen {
+            .map(|step| ExpectedStep {
                 read: step["read"].as_u64().unwrap() as usize,
                 logits: floats(&step["logits"]),
                 hidden: floats(&step["hidden"]),
@@ -92,15 +92,16 @@ fn expected(name: &str) -> Expected {
             let (first, rest) = tokens.split_at(json["prefill"].as_u64().unwrap() as usize);
             let parts: Vec<_> = [first].into_iter().chain(rest.chunks(1)).collect();
             let (model, hidden) = (folder(name).join("model.onnx"), json["hidden"].as_str());
-            let all = bare::run(&library(), &model, hidden.unwrap(), &parts);
-            let seen = |(i, (logits, hidden))| Seen { read: first.len() + i, logits, hidden };
+            let all = plain_loop::run(&library(), &model, hidden.unwrap(), &parts);
+            let seen =
+                |(i, (logits, hidden))| ExpectedStep { read: first.len() + i, logits, hidden };
             all.into_iter().enumerate().map(seen).collect()
         }
     };
     Expected { tokens, steps }
 }
 
-/// How far the same tokens, read in other parts, may be apart.
+/// How far the outputs of the same tokens may differ when they are read in other parts.
 ///
 /// Floats round in the last bit; those of 16 bits by a two-thousandth, a dozen times. Where weights
 /// are quantised, a kernel may round what it is given to 8 bits, on a scale it takes from all tokens
@@ -128,23 +129,23 @@ fn assert_near(name: &str, ours: &[f32], theirs: &[f32], tolerance: f32) {
 }
 
 #[tokio::test]
-async fn every_shape_says_what_a_plain_loop_says() {
+async fn every_layout_has_the_outputs_of_a_plain_loop() {
     for name in ALL {
         let model = load(options(folder(name))).await.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!((model.vocabulary().len(), model.hidden_len()), (64, 32), "{name}");
         let mut sequence = model.open().await.unwrap();
         let Expected { tokens, steps } = expected(name);
         let mut before = 0;
-        for Seen { read, logits, hidden } in &steps {
+        for ExpectedStep { read, logits, hidden } in &steps {
             let output = sequence.read(&tokens[before..*read], true).await.unwrap();
-            // What was read at once there is read at once here.
+            // The reference read the same tokens in one call, so both round alike.
             let tolerance = if name == "in_place_fp16" { 0.02 } else { 1e-3 };
             assert_near(name, &output.logits, logits, tolerance);
             assert_near(name, &output.hidden, hidden, tolerance);
             assert_eq!((output.position, output.reading.tokens), (*read, read - before), "{name}");
             before = *read;
         }
-        // What is tolerated elsewhere is less than one token more makes.
+        // One token more changes the logits by more than what other tests tolerate.
         let wrong = steps.windows(2).map(|two| apart(&two[0].logits, &two[1].logits));
         assert!(wrong.fold(f32::MAX, f32::min) > 2.0 * tolerance(name), "{name}");
     }
@@ -197,7 +198,7 @@ async fn steps_and_scores_are_those_of_reading_one_by_one() {
 }
 
 #[tokio::test]
-async fn two_sequences_do_not_meet() {
+async fn two_sequences_do_not_mix() {
     for name in ["growing", "in_place", "merged"] {
         let model = load(options(folder(name))).await.unwrap();
         let mut alone = vec![];
@@ -219,7 +220,7 @@ async fn two_sequences_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_file_is_as_good_as_its_folder_and_both_have_a_fingerprint_with_the_precision() {
+async fn a_file_and_its_folder_have_the_same_fingerprint_with_the_precision() {
     for (name, precision) in [
         ("in_place", "fp32"),
         ("in_place_fp16", "fp16"),
@@ -235,7 +236,7 @@ async fn a_file_is_as_good_as_its_folder_and_both_have_a_fingerprint_with_the_pr
         assert!(fingerprint.starts_with(&format!("onnx-{precision}:")), "{fingerprint}");
         assert_eq!(by_folder.name(), format!("{name} (onnx {precision})"));
     }
-    // Where the weights are in a file of their own, they count too.
+    // Weights in a file of their own are part of the fingerprint.
     let copy = tempfile::tempdir().unwrap();
     for file in ["model.onnx", "model.onnx.data"] {
         fs::copy(folder("external").join(file), copy.path().join(file)).unwrap();
@@ -264,9 +265,9 @@ async fn the_tokenizer_keeps_special_tokens_to_the_template() {
 }
 
 #[tokio::test]
-async fn a_context_that_is_full_is_said() {
+async fn a_full_context_is_reported() {
     for name in ["growing", "in_place"] {
-        // The model was trained for 64 tokens, whatever is asked for.
+        // The model was trained for 64 tokens, so a larger context is reduced to that.
         let many = LoadOptions { context: 100, cells: 100, ..options(folder(name)) };
         let model = load(many).await.unwrap();
         assert_eq!(model.context(), 64);
@@ -280,7 +281,7 @@ async fn a_context_that_is_full_is_said() {
 }
 
 #[tokio::test]
-async fn what_cannot_run_is_refused_plainly() {
+async fn models_that_cannot_run_are_refused_with_a_reason() {
     let graphs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onnx/tests/graphs");
     let refuse = |name: &str| load_error(options(graphs.join(name)));
     assert!(refuse("two_heads.onnx").await.contains("candidates"));
@@ -301,7 +302,7 @@ async fn what_cannot_run_is_refused_plainly() {
     let whole = fs::read(at("model.onnx")).unwrap();
     fs::write(at("model.onnx"), &whole[..whole.len() / 2]).unwrap();
     assert!(load_error(options(copy.path())).await.contains("truncated or damaged"));
-    // Ids that are no whole numbers: the type of an input, changed in the file.
+    // Changes the element type of an input in the file, so that ids are not integers.
     let position = whole.windows(9).rposition(|w| w == b"input_ids").unwrap();
     let mut wrong = whole.clone();
     let kind = wrong[position..].windows(2).position(|w| w == [0x08, 0x07]).unwrap() + position;

@@ -90,15 +90,15 @@ fn newton(outputs: &[f32], truths: &[bool], fixed: Option<f64>) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use decode::sampling::unit;
+    use decode::sampling::uniform;
 
     use super::*;
 
     #[test]
     fn a_known_line_is_found() {
         // Truths drawn with probability sigmoid(0.5·z − 1).
-        let outputs: Vec<f32> = (0..20_000).map(|i| unit(1, i) as f32 * 12.0 - 6.0).collect();
-        let truth = |(i, &z): (usize, &f32)| unit(2, i) < sigmoid(0.5 * f64::from(z) - 1.0);
+        let outputs: Vec<f32> = (0..20_000).map(|i| uniform(1, i) as f32 * 12.0 - 6.0).collect();
+        let truth = |(i, &z): (usize, &f32)| uniform(2, i) < sigmoid(0.5 * f64::from(z) - 1.0);
         let truths: Vec<bool> = outputs.iter().enumerate().map(truth).collect();
         let platt = Platt::fit(&outputs, &truths);
         assert!((platt.slope - 0.5).abs() < 0.05, "{platt:?}");

@@ -1,6 +1,6 @@
 //! Training on problems whose answers are known.
 
-use decode::sampling::unit;
+use decode::sampling::uniform;
 use half::f16;
 use router::{FEATURES, Inputs, Report};
 
@@ -36,7 +36,7 @@ fn deviation(d: usize) -> f32 {
 /// Roughly normal numbers.
 fn hidden(seed: u64) -> Vec<f32> {
     let normal = |d: usize| {
-        let sum: f64 = (0..6).map(|i| unit(seed ^ 0x5eed, d * 6 + i) - 0.5).sum();
+        let sum: f64 = (0..6).map(|i| uniform(seed ^ 0x5eed, d * 6 + i) - 0.5).sum();
         sum as f32 * 1.41
     };
     (0..HIDDEN).map(|d| normal(d) * deviation(d) + mean(d)).collect()
@@ -52,7 +52,7 @@ fn planted(hidden: &[f32]) -> f32 {
 fn problem(count: u32, label: impl Fn(f32, f64) -> bool) -> Vec<Sample> {
     let one = |i: u32| {
         let hidden = hidden(u64::from(i));
-        let trust = label(planted(&hidden), unit(99, i as usize));
+        let trust = label(planted(&hidden), uniform(99, i as usize));
         Sample {
             hidden: hidden.into_iter().map(f16::from_f32).collect(),
             label: if trust { Label::Trust } else { Label::Ask },
@@ -222,7 +222,7 @@ fn what_cannot_be_trained_on_is_named() {
 fn ninety_thousand_samples_of_576() {
     let wide = |i: u32| {
         let hidden: Vec<f16> =
-            (0..576).map(|d| f16::from_f32(unit(u64::from(i), d) as f32 - 0.5)).collect();
+            (0..576).map(|d| f16::from_f32(uniform(u64::from(i), d) as f32 - 0.5)).collect();
         let trust = hidden[..40].iter().map(|x| x.to_f32()).sum::<f32>() > -1.0;
         let label = if trust { Label::Trust } else { Label::Ask };
         Sample { hidden, label, ..sample(i / 50, 576) }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 pub use tandem::{CloudLocation, Defaults, Mode};
 
-use super::access::Keys;
+use crate::http::{BodyLimits, Keys};
 
 /// What callers may know of the models.
 #[derive(Clone, Debug)]
@@ -46,6 +46,6 @@ pub struct Config {
     pub cors: Cors,
     /// How long one answer may take.
     pub time: Duration,
-    /// How long the body of a request may take.
-    pub body_time: Duration,
+    /// What the body of a request may cost.
+    pub body: BodyLimits,
 }

@@ -1,26 +1,27 @@
 //! Figures for Prometheus.
 
-use std::{fmt, sync::atomic::AtomicU64, time::Duration};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use decode::{Source, Stats};
 use prometheus_client::{
-    encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-type Labels<const N: usize> = Family<[(&'static str, String); N], Counter>;
+use crate::http::metrics::RequestCounter;
+
+type Labelled = Family<[(&'static str, String); 1], Counter>;
 
 /// What is counted.
 pub struct Metrics {
     registry: Registry,
-    requests: Labels<2>,
-    tokens: Labels<1>,
+    pub requests: RequestCounter,
+    tokens: Labelled,
     asks: Counter,
     fallbacks: Counter,
     cancelled: Counter,
-    prefilled: Labels<1>,
-    cached: Labels<1>,
+    prefilled: Labelled,
+    cached: Labelled,
     sent: Counter,
     running: Gauge,
     queued: Gauge,
@@ -36,7 +37,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem"),
-            requests: Family::default(),
+            requests: RequestCounter::default(),
             tokens: Family::default(),
             asks: Counter::default(),
             fallbacks: Counter::default(),
@@ -57,7 +58,7 @@ impl Default for Metrics {
 impl Metrics {
     fn register(&mut self) {
         let r = &mut self.registry;
-        r.register("requests", "Requests answered, by route and status", self.requests.clone());
+        self.requests.register(r);
         r.register("tokens", "Tokens written, by who wrote them", self.tokens.clone());
         r.register("asks", "Times the cloud answered", self.asks.clone());
         let help = "Times the edge stood in for a cloud that could not be had";
@@ -75,12 +76,6 @@ impl Metrics {
         r.register_with_unit("time_to_first_token", help, Unit::Seconds, self.first.clone());
         let help = "Between one accepted span and the next";
         r.register_with_unit("time_between_tokens", help, Unit::Seconds, self.between.clone());
-    }
-
-    /// A request was answered, or its stream has begun.
-    pub fn request(&self, route: &str, status: u16) {
-        let labels = [("route", route.to_owned()), ("status", status.to_string())];
-        self.requests.get_or_create(&labels).inc();
     }
 
     /// A span came, so long after the one before it; the first, so long after the beginning.
@@ -122,13 +117,11 @@ impl Metrics {
         self.cancelled.inc();
     }
 
-    /// All of it, as Prometheus reads it.
-    pub fn text_format(&self, running: usize, queued: usize) -> Result<String, fmt::Error> {
+    /// All of it, with what is going on at this moment.
+    pub fn registry(&self, running: usize, queued: usize) -> &Registry {
         self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
         self.queued.set(i64::try_from(queued).unwrap_or(i64::MAX));
-        let mut text = String::new();
-        encode(&mut text, &self.registry)?;
-        Ok(text)
+        &self.registry
     }
 }
 

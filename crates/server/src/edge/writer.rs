@@ -12,7 +12,8 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use super::{Server, error::ApiError, request::GenerationRequest, summary::Summary};
+use super::{Server, request::GenerationRequest, summary::Summary};
+use crate::http::ApiError;
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.

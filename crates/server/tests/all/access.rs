@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tandem_server::{
-    edge::{Config, Cors, Keys},
+    edge::{Config, Cors},
+    http::{BodyLimits, Keys},
     listen::ServerLimits,
 };
 use tokio::{
@@ -39,7 +40,7 @@ fn post(body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn keys() {
-    let config = Config { keys: Keys::new(["sesame", "second"]), ..config() };
+    let config = Config { keys: Keys::new(["sesame", "second"]).unwrap(), ..config() };
     let server = start(Scripted::default(), config).await;
     let with = async |path: &str, key: &str| {
         let url = format!("{}{path}", server.url);
@@ -162,7 +163,8 @@ async fn every_kind_of_nonsense_has_its_status() {
 
 #[tokio::test]
 async fn the_slow_are_not_waited_for() {
-    let config = Config { body_time: Duration::from_millis(300), ..config() };
+    let body = BodyLimits { time: Duration::from_millis(300), ..config().body };
+    let config = Config { body, ..config() };
     let patience = ServerLimits { headers: Duration::from_millis(300), ..ServerLimits::default() };
     let server = start_with(Scripted::default(), config, patience).await;
     // Half a body, and then nothing.

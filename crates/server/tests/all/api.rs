@@ -306,6 +306,7 @@ async fn what_would_change_the_answer_is_refused_by_name() {
         (json!({ "router": "/etc/passwd" }), "tandem.router"),
         (json!({ "on_cloud_error": "panic" }), "tandem.on_cloud_error"),
         (json!({ "trace": "yes" }), "tandem.trace"),
+        (json!(["joint"]), "tandem"),
     ] {
         let body = json!({ "messages": user("x"), "tandem": inside });
         let (status, error) = server.refused(CHAT, &body).await;
@@ -321,10 +322,29 @@ async fn what_would_change_the_answer_is_refused_by_name() {
             "messages[0].content[0].type",
         ),
         (json!({ "role": "assistant", "tool_calls": [1] }), "messages[0].tool_calls"),
+        (json!({ "role": "user", "content": [{ "type": "text" }, "x"] }), "messages[0].content[1]"),
+        (json!({ "role": "user", "content": "x", "mood": 1 }), "messages[0].mood"),
+        (json!({ "role": 7, "content": "x" }), "messages[0].role"),
+        (json!(["user", "hi"]), "messages[0]"),
         (json!("hi"), "messages[0]"),
     ] {
         let (status, error) = server.refused(CHAT, &json!({ "messages": [message] })).await;
         assert_eq!((status, &error["param"]), (400, &json!(named)), "{error}");
+        assert!(error["message"].as_str().unwrap().starts_with(named), "{error}");
+    }
+    for (field, value, code) in [
+        ("frobnicate", json!(1), json!("unknown_parameter")),
+        ("tandem", json!({ "modus": 1 }), json!("unknown_parameter")),
+        ("suffix", json!("x"), json!("unknown_parameter")),
+        ("tools", json!([1]), json!("unsupported_parameter")),
+        ("tool_choice", json!("required"), json!("unsupported_parameter")),
+        ("messages", json!([{ "role": "tool", "content": "x" }]), json!("unsupported_parameter")),
+        ("temperature", json!(3), Value::Null),
+        ("temperature", json!("warm"), Value::Null),
+    ] {
+        let mut body = json!({ "messages": user("x") });
+        body[field] = value;
+        assert_eq!(server.refused(CHAT, &body).await.1["code"], code, "{body}");
     }
     for (field, value) in [
         ("suffix", json!("end")),
@@ -353,6 +373,7 @@ async fn what_changes_nothing_is_ignored() {
             "parallel_tool_calls": true, "tools": [], "tool_choice": "none", "logit_bias": {},
             "response_format": { "type": "text" }, "modalities": ["text"], "audio": null,
             "safety_identifier": "x", "stream_options": null, "n": 1, "stop": null, "tandem": {},
+            "frobnicate": null,
         }))
         .await;
     assert_eq!(content(&plain), content(&decorated));

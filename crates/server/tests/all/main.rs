@@ -7,5 +7,6 @@ mod access;
 mod alone;
 mod api;
 mod common;
+mod document;
 mod mixed;
 mod scripted;

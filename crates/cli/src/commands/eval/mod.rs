@@ -101,7 +101,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     let clock = tokio::select! {
         clock = answer_all(&shared, &sweep) => clock?,
         _ = tokio::signal::ctrl_c() => {
-            say(&format!("stopped; the answers so far are in {}, and the same command goes on",
+            say(&format!("stopped; the answers so far are in {}, and the same command resumes",
                 path.display()));
             return Ok(ExitCode::from(130));
         }

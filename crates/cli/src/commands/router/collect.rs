@@ -79,7 +79,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
         read_all(&job, args.parallel).await?;
         let too_long = job.too_long.load(Ordering::Relaxed);
         if too_long > 0 {
-            say(&format!("{too_long} examples passed over: longer than a model's context"));
+            say(&format!("{too_long} examples skipped: longer than a model's context"));
         }
     }
     roll_out_all(&job, &args).await?;

@@ -40,7 +40,7 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     trained.file.write(&args.output)?;
     let curves = args.output.with_extension("svg");
     fs::write(&curves, plot::svg(&trained.curves)?)
-        .with_context(|| format!("no curves at {}", curves.display()))?;
+        .with_context(|| format!("the curves {} cannot be written", curves.display()))?;
 
     let mut out = std::io::stdout().lock();
     let report = trained.file.metadata().report;

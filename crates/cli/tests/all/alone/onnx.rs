@@ -175,5 +175,5 @@ fn providers_are_checked_by_name_and_by_what_the_library_has() {
     assert!(cuda.err.contains("no execution provider cuda"), "{}", cuda.err);
     let unknown = with("abacus");
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.err.contains("known are cpu, cuda"), "{}", unknown.err);
+    assert!(unknown.err.contains("use cpu, cuda"), "{}", unknown.err);
 }

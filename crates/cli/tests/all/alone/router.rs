@@ -86,7 +86,7 @@ fn examples_that_do_not_fit_are_passed_over_and_counted() {
     let arguments = ["router", "collect", "--data", text(&data), "-o", text(&collected)];
     let done = run(&[&arguments[..], &["--cloud", &cloud.url, "--context", "256"]].concat());
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("2 examples passed over"), "{}", done.err);
+    assert!(done.err.contains("2 examples skipped"), "{}", done.err);
     let samples = Collection::read(&collected).unwrap().samples().unwrap();
     assert!(samples.iter().any(|s| s.example == 1) && samples.iter().all(|s| s.example < 2));
 }
@@ -204,7 +204,7 @@ fn without_the_general_preset_top1_judges_and_says_so() {
     assert_eq!(report["router"], "top1");
     let reason = report["router_fallback"].as_str().unwrap();
     assert!(reason.contains("no preset \"general\""), "{reason}");
-    assert!(done.err.contains(&format!("note: {reason}: top1 judges")), "{}", done.err);
+    assert!(done.err.contains(&format!("note: {reason}: using the router top1")), "{}", done.err);
     let summary = done.err.lines().last().unwrap();
     assert!(summary.contains("judged by top1 for want of a trained router"), "{summary}");
 
@@ -225,7 +225,7 @@ fn without_the_general_preset_top1_judges_and_says_so() {
     fs::write(general.join("router.safetensors"), "").unwrap();
     let done = ask();
     assert_eq!(done.code, Some(1));
-    assert!(done.err.contains("damaged or another file"), "{}", done.err);
+    assert!(done.err.contains("damaged or was replaced"), "{}", done.err);
 }
 
 const QUESTION: &str = "Question: Where would you put a plate after washing it?\nChoices:\n\

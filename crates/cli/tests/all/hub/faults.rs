@@ -52,7 +52,7 @@ fn a_connection_that_is_cut_once_is_gone_on_with_at_once() {
     machine.hub.fault(Fault::CutOnce(200_000));
     let done = machine.pull(NAME);
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("it is tried again"), "{}", done.err);
+    assert!(done.err.contains("trying again"), "{}", done.err);
     assert_eq!(ranges(&machine), (vec![None, Some("bytes=200000-".into())], SIZE));
 }
 
@@ -258,7 +258,7 @@ fn a_file_another_program_is_fetching_is_left_to_it() {
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
     let held = File::create(&lock).unwrap();
     held.lock().unwrap();
-    machine.refused(NAME, &["another program is fetching this file"]);
+    machine.refused(NAME, &["another program is downloading this file"]);
     drop(held);
     machine.pulled(NAME);
     assert!(machine.snapshot(REPO, "tiny-Q4_K_M.gguf").to_str().unwrap().contains(COMMIT));

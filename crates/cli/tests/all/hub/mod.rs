@@ -113,7 +113,7 @@ fn what_is_in_the_users_cache_already_is_used() {
     // It is another program's, and stays.
     let done = machine.run(&["rm", "hf:test/tiny-GGUF"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.err.contains("tandem did not fetch it"), "{}", done.err);
+    assert!(done.err.contains("another program downloaded it"), "{}", done.err);
     assert!(machine.snapshot(REPO, "tiny-Q4_K_M.gguf").exists());
 }
 

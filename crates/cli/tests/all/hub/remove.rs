@@ -24,7 +24,7 @@ fn a_model_goes_and_the_others_stay() {
     );
     let done = machine.run(&["rm", "hf:test/tiny-GGUF:q8_0"]);
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("tiny-Q8_0.gguf is removed: 500.00 kB freed"), "{}", done.err);
+    assert!(done.err.contains("tiny-Q8_0.gguf: 500.00 kB freed"), "{}", done.err);
     assert!(!machine.snapshot(REPO, "tiny-Q8_0.gguf").is_symlink());
     assert!(machine.snapshot(REPO, "tiny-Q4_K_M.gguf").exists());
 
@@ -45,7 +45,7 @@ fn files_of_other_programs_stay() {
     machine.pulled("hf:test/tiny-GGUF:Q4_K_M");
     let done = machine.run(&["rm", "hf:test/tiny-GGUF:Q8_0"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.err.contains("tandem did not fetch it"), "{}", done.err);
+    assert!(done.err.contains("another program downloaded it"), "{}", done.err);
     assert_eq!(machine.run(&["rm", "hf:test/tiny-GGUF"]).code, Some(0));
     let left = files(&machine.cache());
     assert_eq!(left.len(), 4, "{left:?}");
@@ -90,7 +90,7 @@ fn a_model_of_the_catalog_goes_and_unknown_names_are_refused() {
     let rm = |name: &str| machine.run(&["rm", name]);
     let done = rm("smollm2-135m-instruct");
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("smollm2-135m-instruct is removed: 3.00 kB freed"), "{}", done.err);
+    assert!(done.err.contains("removed smollm2-135m-instruct: 3.00 kB freed"), "{}", done.err);
     for (name, words) in [
         ("smollm2-135m-instruct", "is not here"),
         ("onnxruntime", "is not here"),

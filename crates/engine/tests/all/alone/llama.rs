@@ -9,7 +9,7 @@ use tandem_engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence}
 
 use crate::{
     gguf,
-    sure::{CLEAR, ROUNDING, lead},
+    rounding::{CLEAR_LEAD, ROUNDING, lead},
 };
 
 fn small_model() -> PathBuf {
@@ -61,11 +61,11 @@ async fn a_step_gives_logits_and_hidden_state_and_reads_each_token_once() {
 async fn it_knows_paris() {
     let model = load(options()).await.unwrap();
     let mut sequence = model.open().await.unwrap();
-    // How an answer begins may hang on the last bit; behind these words there is no doubt.
+    // How an answer begins may depend on the last bit; after these words the model is certain.
     let begun = model.vocabulary().encode("The capital of France is");
     let begun = [prompt(&model, "What is the capital of France?"), begun].concat();
     let logits = sequence.read(&begun, false).await.unwrap().logits;
-    assert!(lead(&logits) > 2.0 * CLEAR, "{}", lead(&logits));
+    assert!(lead(&logits) > 2.0 * CLEAR_LEAD, "{}", lead(&logits));
     assert_eq!(model.vocabulary().encode(" Paris")[0], argmax(&logits).unwrap());
 }
 
@@ -76,7 +76,7 @@ async fn truncation_is_exact() {
     let start = prompt(&model, "Count to ten.");
     let straight = greedy(&mut sequence, start.clone(), 12).await;
     let before = sequence.read(&straight[11..], true).await.unwrap();
-    // Wander off, come back, and the same logits must be there, to the bit.
+    // Read something else, truncate, and the same logits must come back, to the bit.
     sequence.truncate(start.len() + 4);
     greedy(&mut sequence, model.vocabulary().encode(" something else entirely"), 5).await;
     sequence.truncate(start.len() + 4);
@@ -88,7 +88,7 @@ async fn truncation_is_exact() {
     assert_eq!(before.hidden, after.hidden);
 }
 
-/// Reads a text token by token; the logits behind each.
+/// Reads a text token by token; returns the logits after each.
 async fn teacher_forced(sequence: &mut Sequence, tokens: &[Token]) -> Vec<Vec<f32>> {
     let mut all = vec![];
     for token in tokens {
@@ -98,8 +98,8 @@ async fn teacher_forced(sequence: &mut Sequence, tokens: &[Token]) -> Vec<Vec<f3
 }
 
 #[tokio::test]
-async fn sequences_side_by_side_think_what_they_think_alone() {
-    // In one cache, and each in a part of its own.
+async fn sequences_side_by_side_give_the_logits_they_give_alone() {
+    // In one shared cache, and each in a part of its own.
     for cells in [2048, 4 * 1024] {
         side_by_side(load(LoadOptions { cells, ..options() }).await.unwrap()).await;
     }
@@ -121,7 +121,7 @@ async fn side_by_side(model: Model) {
     for (task, alone) in together.into_iter().zip(&alone) {
         for (together, alone) in task.await.unwrap().iter().zip(alone) {
             // Batching may change the last bits, and with them a near tie, but no more.
-            if lead(alone) > CLEAR {
+            if lead(alone) > CLEAR_LEAD {
                 assert_eq!(argmax(together), argmax(alone));
                 compared += 1;
             }
@@ -131,7 +131,7 @@ async fn side_by_side(model: Model) {
 }
 
 #[tokio::test]
-async fn all_sequences_taken_is_said_and_a_dropped_one_is_free_again() {
+async fn too_many_sequences_are_refused_and_a_dropped_one_is_free_again() {
     let model = load(options()).await.unwrap();
     let mut open = vec![];
     for _ in 0..4 {
@@ -143,7 +143,7 @@ async fn all_sequences_taken_is_said_and_a_dropped_one_is_free_again() {
 }
 
 #[tokio::test]
-async fn a_full_cache_is_said_and_the_others_go_on() {
+async fn a_full_cache_is_reported_and_other_sequences_continue() {
     let model = load(LoadOptions { cells: 256, ..options() }).await.unwrap();
     let (mut a, mut b) = (model.open().await.unwrap(), model.open().await.unwrap());
     let words = model.vocabulary().encode(&"word ".repeat(150));
@@ -160,13 +160,13 @@ async fn an_abandoned_read_leaves_a_sequence_that_still_knows_what_it_holds() {
     let model = load(options()).await.unwrap();
     let mut sequence = model.open().await.unwrap();
     let start = prompt(&model, "Name a colour.");
-    // Read in the same two parts and at the same places, so that both round alike.
+    // Read in the same two parts at the same positions, so that both round alike.
     sequence.read(&start[..10], false).await.unwrap();
     let expected = greedy(&mut sequence, start[10..].to_vec(), 6).await;
     sequence.truncate(0);
     sequence.read(&start[..10], false).await.unwrap();
     let long = model.vocabulary().encode(&"filler ".repeat(600));
-    // Ten chunks: no machine is through with them that soon.
+    // Ten chunks: no machine reads them that fast.
     let soon = std::time::Duration::from_millis(10);
     assert!(tokio::time::timeout(soon, sequence.read(&long, false)).await.is_err());
     assert_eq!(greedy(&mut sequence, start[10..].to_vec(), 6).await, expected);
@@ -191,8 +191,8 @@ async fn steps_in_one_read_are_those_of_reading_one_by_one() {
             let difference: Vec<f32> = a.iter().zip(b).map(|(a, b)| a - b).collect();
             (squares(&difference) / squares(b)).sqrt()
         };
-        // Batches round differently; the view is the same. Each of 30 layers quantises what it is
-        // given to 8 bits, which is off by half a hundredth, four times: 0.05 in all at the worst.
+        // Batches round differently. Each of 30 layers quantises its input to 8 bits four times,
+        // which is off by half a hundredth each: 0.05 in all at the worst.
         assert!(apart(&step.hidden, &one.hidden) < 0.1, "{}", apart(&step.hidden, &one.hidden));
     }
     assert_eq!(forced.tokens(), stepped.tokens());
@@ -213,11 +213,15 @@ async fn scores_are_those_of_reading_one_by_one() {
     assert_eq!(scores.tokens.len(), answer.len());
     assert_eq!(scores.reading.tokens, answer.len());
     for ((scored, logits), token) in scores.tokens.iter().zip(&outputs).zip(&answer) {
-        assert!(Some(scored.greedy) == argmax(logits) || lead(logits) < CLEAR, "{}", lead(logits));
+        assert!(
+            Some(scored.greedy) == argmax(logits) || lead(logits) < CLEAR_LEAD,
+            "{}",
+            lead(logits)
+        );
         let expected = decode::sampling::logprob(logits, *token);
         assert!((scored.logprob - expected).abs() < ROUNDING, "{} {expected}", scored.logprob);
     }
-    // And nothing of it stays.
+    // The scored tokens do not stay in the sequence.
     assert_eq!(sequence.tokens(), start);
     let again = sequence.read(&answer[..1], false).await.unwrap();
     assert_eq!(again.reading.tokens, 1);
@@ -289,7 +293,7 @@ async fn load_error(options: LoadOptions) -> String {
 }
 
 #[tokio::test]
-async fn files_that_are_no_models_are_named() {
+async fn files_that_are_not_models_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let at = |path: PathBuf| LoadOptions { path, ..options() };

@@ -7,7 +7,7 @@ use decode::{Message, Vocabulary, sampling::argmax};
 use models::{Catalog, Environment, Home};
 use tandem_engine::{Compute, LoadOptions, Model, onnx::Options};
 
-use crate::sure::{CLEAR, lead};
+use crate::rounding::{CLEAR_LEAD, lead};
 
 fn options(variable: &str) -> LoadOptions {
     let path = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set"));
@@ -36,14 +36,14 @@ async fn models_of_the_builder_answer() {
         let start = prompt.len();
         let begun = model.vocabulary().encode("The capital of France is");
         sequence.read(&prompt, false).await.unwrap();
-        // How the answer begins may hang on a bit; behind these words there is no doubt.
+        // How the answer begins may depend on the last bit; after these words the model is certain.
         let output = sequence.read(&begun, true).await.unwrap();
         assert!(output.hidden.iter().all(|x| x.is_finite()));
         let ahead = lead(&output.logits);
         println!("{variable}: Paris is {ahead} nats ahead");
-        assert!(ahead > 2.0 * CLEAR, "{variable}: {ahead}");
+        assert!(ahead > 2.0 * CLEAR_LEAD, "{variable}: {ahead}");
         assert_eq!(argmax(&output.logits), Some(model.vocabulary().encode(" Paris")[0]));
-        // Cut back and read again: the same, to the bit.
+        // Truncated and read again, the logits are the same to the bit.
         let last = *sequence.tokens().last().unwrap();
         sequence.truncate(start);
         let first = sequence.read(&[last], true).await.unwrap().logits;

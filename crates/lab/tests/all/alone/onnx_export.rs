@@ -1,4 +1,4 @@
-//! The real small model, written as ONNX, against llama.cpp.
+//! The real small model, exported to ONNX, compared with llama.cpp.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::{
@@ -60,7 +60,7 @@ fn int8() -> &'static Path {
     &FOLDER
 }
 
-/// The logits behind a question and behind each of a few tokens.
+/// The logits after a question and after each of a few tokens.
 async fn answer(sequence: &mut Sequence, prompt: &[Token], text: &[Token]) -> Vec<Vec<f32>> {
     sequence.truncate(0);
     let mut all = vec![sequence.read(prompt, true).await.unwrap().logits];
@@ -80,13 +80,13 @@ fn divergence(p: &[f32], q: &[f32]) -> f64 {
         .sum()
 }
 
-/// How a model compares with another, over texts that other writes.
+/// How a model compares with a reference, over texts that the reference writes.
 struct Comparison {
-    /// Places where the reference is ahead by more than was asked for, of all.
+    /// Positions where the reference's first choice has a clear lead.
     clear: usize,
-    /// Of them, those where both have the same first choice.
+    /// How many of them have the same first choice in both models.
     same: usize,
-    /// In nats, in the mean over all places.
+    /// In nats, the mean over all positions.
     divergence: f64,
 }
 
@@ -132,21 +132,21 @@ async fn compare(reference: &Model, other: &Model, count: usize, ahead: f32) -> 
 }
 
 #[tokio::test]
-async fn int8_thinks_as_llama_cpp_does() {
+async fn int8_agrees_with_llama_cpp() {
     let (gguf, onnx) = (load(options(small_model())).await, load(options(int8())).await);
     assert_eq!(gguf.vocabulary().fingerprint(), onnx.vocabulary().fingerprint());
     assert_eq!(gguf.hidden_len(), onnx.hidden_len());
     assert_eq!(gguf.trained_context(), onnx.trained_context());
-    // Both round what a layer is given to 8 bits, each in its own blocks and on each CPU in its own
-    // way; and the weights are rounded once more. Where the first choice is three times as likely as
-    // the second it must stay the first.
+    // Both round a layer's inputs to 8 bits, each in its own blocks and on each CPU in its own way,
+    // and the export rounds the weights once more. Where the first choice is three times as likely
+    // as the second it must stay the first.
     let Comparison { clear, same, divergence } = compare(&gguf, &onnx, 24, 3f32.ln()).await;
     assert_eq!(same, clear);
     assert!(divergence <= 0.03, "{divergence}");
 }
 
 #[tokio::test]
-async fn floats_are_the_weights_as_they_are() {
+async fn floating_point_exports_keep_the_weights_exactly() {
     // The same weights, dequantised, in llama.cpp.
     let exact = home().file("engines").join("smollm2-135m-instruct-f32.gguf");
     assert!(exact.is_file(), "{} is missing: `make llama-server` writes it", exact.display());
@@ -155,7 +155,7 @@ async fn floats_are_the_weights_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), weights, vec![]);
         let model = load(options(folder.path())).await;
-        // Nothing is quantised but the cache, to 16 bits.
+        // Only the cache is rounded, to 16 bits.
         let Comparison { clear, same, divergence } = compare(&reference, &model, 12, 0.05).await;
         assert_eq!(same, clear, "{weights:?}");
         assert!(divergence <= 0.001, "{weights:?}: {divergence}");

@@ -1,70 +1,48 @@
 //! Answers in OpenAI's shapes, whole or in chunks.
 //!
-//! - [`chat`] and [`completion`]: what a choice looks like on each route
+//! - [`wire`]: the types that travel
+//! - [`shape`]: what a choice looks like on each route
 //! - [`stream`]: chunks as server-sent events
-//! - [`logprobs`]: how likely tokens were
 
-pub mod chat;
-pub mod completion;
-pub mod logprobs;
+pub mod shape;
 pub mod stream;
+pub mod wire;
 
 use std::{
     hash::{BuildHasher, RandomState},
+    marker::PhantomData,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use decode::{Accepted, FinishReason};
-use serde_json::{Value, json};
+use decode::Accepted;
 use tokio::sync::mpsc;
 
+use self::{
+    shape::{Part, Shape},
+    wire::{ChunkDetails, Completion, CompletionChunk, FinishReason, Usage},
+};
 use super::{
-    error::ApiError,
     request::{Delivery, GenerationRequest},
     writer::{Ending, Event},
 };
-
-/// Which route is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerRoute {
-    /// `/v1/chat/completions`
-    Chat,
-    /// `/v1/completions`
-    Completion,
-}
+use crate::http::ApiError;
 
 /// An answer's frame: what all its chunks have in common.
 #[derive(Debug)]
-pub struct Answer {
-    kind: AnswerRoute,
+pub struct Answer<S> {
     id: String,
     created: u64,
     request: Arc<GenerationRequest>,
-}
-
-/// Tokens counted over all texts of an answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    prompt: usize,
-    cached: usize,
-    completion: usize,
+    shape: PhantomData<S>,
 }
 
 impl Usage {
     fn add(&mut self, ending: &Ending) {
-        self.prompt += ending.prompt_tokens;
-        self.cached += ending.cached_tokens;
-        self.completion += ending.summary.summary.stats.tokens;
-    }
-
-    fn value(self) -> Value {
-        json!({
-            "prompt_tokens": self.prompt,
-            "completion_tokens": self.completion,
-            "total_tokens": self.prompt + self.completion,
-            "prompt_tokens_details": { "cached_tokens": self.cached },
-        })
+        self.prompt_tokens += ending.prompt_tokens;
+        self.prompt_tokens_details.cached_tokens += ending.cached_tokens;
+        self.completion_tokens += ending.summary.summary.stats.tokens;
+        self.total_tokens = self.prompt_tokens + self.completion_tokens;
     }
 }
 
@@ -75,41 +53,20 @@ struct Text {
     ending: Ending,
 }
 
-impl Answer {
+impl<S: Shape> Answer<S> {
     /// The frame of an answer to this request.
-    pub fn new(kind: AnswerRoute, request: Arc<GenerationRequest>) -> Self {
-        let name = match kind {
-            AnswerRoute::Chat => "chatcmpl",
-            AnswerRoute::Completion => "cmpl",
-        };
+    pub fn new(request: Arc<GenerationRequest>) -> Self {
         let random = || RandomState::new().hash_one(0u8);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let id = format!("{name}-{:016x}{:016x}", random(), random());
-        Self { kind, id, created: since.as_secs(), request }
-    }
-
-    fn frame(&self, object: &str) -> Value {
-        json!({
-            "id": self.id,
-            "object": object,
-            "created": self.created,
-            "model": self.request.model,
-        })
-    }
-
-    fn chunk_frame(&self) -> Value {
-        let mut chunk = self.frame(match self.kind {
-            AnswerRoute::Chat => "chat.completion.chunk",
-            AnswerRoute::Completion => "text_completion",
-        });
-        if self.request.telling == (Delivery::Stream { usage: true }) {
-            chunk["usage"] = Value::Null;
-        }
-        chunk
+        let id = format!("{}-{:016x}{:016x}", S::ID, random(), random());
+        Self { id, created: since.as_secs(), request, shape: PhantomData }
     }
 
     /// Waits for every text and tells them at once.
-    pub async fn whole(&self, mut events: mpsc::Receiver<Event>) -> Result<Value, ApiError> {
+    pub async fn whole(
+        &self,
+        mut events: mpsc::Receiver<Event>,
+    ) -> Result<Completion<S::Choice>, ApiError> {
         let mut usage = Usage::default();
         let mut texts: Vec<Text> = vec![];
         let mut open: Vec<Accepted> = vec![];
@@ -126,106 +83,87 @@ impl Answer {
         if texts.len() < self.request.texts() {
             return Err(ApiError::stopping());
         }
-        let mut answer = self.frame(match self.kind {
-            AnswerRoute::Chat => "chat.completion",
-            AnswerRoute::Completion => "text_completion",
-        });
         let alone = texts.len() == 1;
-        let choices: Vec<Value> = texts
-            .into_iter()
-            .enumerate()
-            .map(|(i, text)| {
-                let (mut choice, told) = self.choice(i, text);
-                // Several texts have several accounts of themselves.
-                if alone {
-                    answer["tandem"] = told;
-                } else {
-                    choice["tandem"] = told;
-                }
-                choice
-            })
-            .collect();
-        answer["choices"] = choices.into();
-        answer["usage"] = usage.value();
-        Ok(answer)
-    }
-
-    fn choice(&self, index: usize, text: Text) -> (Value, Value) {
-        let Text { tokens, ending: Ending { reason, mut summary, .. } } = text;
-        let words = joined(&tokens);
-        let finish = finish_reason(reason);
-        let mut choice = match self.kind {
-            AnswerRoute::Chat => chat::choice(index, &words, finish),
-            AnswerRoute::Completion => completion::choice(index, &words, Some(finish)),
+        let mut tandem = None;
+        let choice = |(index, Text { tokens, ending })| {
+            let Ending { reason, mut summary, .. } = ending;
+            let part = self.part(index, &tokens, 0);
+            let mut choice = S::choice(&part, reason.into());
+            summary.trace = self.request.trace.then_some(tokens);
+            // Several texts have several accounts of themselves.
+            if alone {
+                tandem = Some(summary);
+            } else {
+                S::describe(&mut choice, summary);
+            }
+            choice
         };
-        choice["logprobs"] = self.logprobs(&tokens, 0);
-        summary.trace = self.request.trace.then_some(tokens);
-        (choice, json!(summary))
+        let choices = texts.into_iter().enumerate().map(choice).collect();
+        let (id, model) = (self.id.clone(), self.request.model);
+        let (object, created) = (S::OBJECT, self.created);
+        Ok(Completion { id, object, created, model, choices, usage, tandem })
     }
 
-    fn logprobs(&self, tokens: &[Accepted], offset: usize) -> Value {
-        match (self.request.logprobs, self.kind) {
-            (None, _) => Value::Null,
-            (Some(top), AnswerRoute::Chat) => logprobs::chat(tokens, top),
-            (Some(top), AnswerRoute::Completion) => logprobs::completion(tokens, top, offset),
+    fn part<'a>(&self, index: usize, tokens: &'a [Accepted], offset: usize) -> Part<'a> {
+        Part { index, tokens, logprobs: self.request.logprobs, offset }
+    }
+
+    fn frame(&self, choice: Option<S::ChunkChoice>) -> CompletionChunk<S::ChunkChoice> {
+        CompletionChunk {
+            id: self.id.clone(),
+            object: S::CHUNK_OBJECT,
+            created: self.created,
+            model: self.request.model,
+            choices: choice.into_iter().collect(),
+            usage: self.counts_usage().then_some(None),
+            tandem: None,
         }
+    }
+
+    fn counts_usage(&self) -> bool {
+        self.request.delivery == (Delivery::Stream { usage: true })
     }
 
     /// The chunk that opens a text, where the route has one.
-    fn opening(&self, index: usize) -> Option<Value> {
-        let mut chunk = self.chunk_frame();
-        chunk["choices"] = json!([chat::opening(index)]);
-        (self.kind == AnswerRoute::Chat).then_some(chunk)
+    fn opening(&self, index: usize) -> Option<CompletionChunk<S::ChunkChoice>> {
+        S::opening(index).map(|choice| self.frame(Some(choice)))
     }
 
     /// A chunk with tokens; `None` where it would tell nothing. `offset` is where its text stands.
-    fn chunk(&self, index: usize, tokens: Vec<Accepted>, offset: usize) -> Option<Value> {
-        let words = joined(&tokens);
-        if words.is_empty() && !self.request.trace && self.request.logprobs.is_none() {
+    fn chunk(
+        &self,
+        index: usize,
+        tokens: Vec<Accepted>,
+        offset: usize,
+    ) -> Option<CompletionChunk<S::ChunkChoice>> {
+        let silent = tokens.iter().all(|t| t.text.is_empty());
+        if silent && !self.request.trace && self.request.logprobs.is_none() {
             return None;
         }
-        let mut chunk = self.chunk_frame();
-        let mut choice = match self.kind {
-            AnswerRoute::Chat => chat::delta(index, &words),
-            AnswerRoute::Completion => completion::choice(index, &words, None),
-        };
-        choice["logprobs"] = self.logprobs(&tokens, offset);
-        chunk["choices"] = json!([choice]);
-        if self.request.trace {
-            chunk["tandem"] = json!({ "tokens": tokens });
-        }
+        let mut chunk = self.frame(Some(S::more(&self.part(index, &tokens, offset))));
+        chunk.tandem = self.request.trace.then_some(ChunkDetails::Tokens { tokens });
         Some(chunk)
     }
 
     /// The chunk that ends a text.
-    fn last(&self, index: usize, ending: &Ending) -> Value {
-        let mut chunk = self.chunk_frame();
-        let finish = finish_reason(ending.reason);
-        let choice = match self.kind {
-            AnswerRoute::Chat => chat::end(index, finish),
-            AnswerRoute::Completion => completion::choice(index, "", Some(finish)),
-        };
-        chunk["choices"] = json!([choice]);
-        chunk["tandem"] = json!(ending.summary);
+    fn last(&self, index: usize, ending: Ending) -> CompletionChunk<S::ChunkChoice> {
+        let mut chunk = self.frame(Some(S::end(index, ending.reason.into())));
+        chunk.tandem = Some(ChunkDetails::Summary(Box::new(ending.summary)));
         chunk
     }
 
     /// The chunk that counts.
-    fn count(&self, usage: Usage) -> Value {
-        let mut chunk = self.chunk_frame();
-        chunk["choices"] = json!([]);
-        chunk["usage"] = usage.value();
-        chunk
+    fn count(&self, usage: Usage) -> CompletionChunk<S::ChunkChoice> {
+        CompletionChunk { usage: Some(Some(usage)), ..self.frame(None) }
     }
 }
 
-fn joined(tokens: &[Accepted]) -> String {
-    tokens.iter().map(|t| t.text.as_str()).collect()
-}
-
-fn finish_reason(reason: FinishReason) -> &'static str {
-    match reason {
-        FinishReason::Length => "length",
-        FinishReason::Stop | FinishReason::Cancelled | FinishReason::Error => "stop",
+impl From<decode::FinishReason> for FinishReason {
+    fn from(reason: decode::FinishReason) -> Self {
+        use decode::FinishReason as Decoded;
+        match reason {
+            Decoded::Length => Self::Length,
+            Decoded::Stop | Decoded::Cancelled | Decoded::Error => Self::Stop,
+        }
     }
 }

@@ -7,18 +7,18 @@ use axum::response::{
     sse::{self, KeepAlive, Sse},
 };
 use futures_util::stream;
-use serde_json::Value;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{Answer, Usage};
-use crate::edge::{error::ApiError, request::Delivery, writer::Event};
+use super::{Answer, shape::Shape, wire::Usage};
+use crate::{edge::writer::Event, http::ApiError};
 
 /// How often a silent stream shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(10);
 
 /// An answer on its way.
-struct Chunks {
-    answer: Answer,
+struct Chunks<S> {
+    answer: Answer<S>,
     events: mpsc::Receiver<Event>,
     /// What is to be sent next.
     ready: VecDeque<String>,
@@ -31,8 +31,8 @@ struct Chunks {
 }
 
 /// A stream. What fails before its first chunk has a status of its own.
-pub async fn respond(
-    answer: Answer,
+pub async fn respond<S: Shape>(
+    answer: Answer<S>,
     mut events: mpsc::Receiver<Event>,
 ) -> Result<Response, ApiError> {
     let first = match events.recv().await {
@@ -58,7 +58,7 @@ pub async fn respond(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
-impl Chunks {
+impl<S: Shape> Chunks<S> {
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -81,14 +81,14 @@ impl Chunks {
                 let length: usize = tokens.iter().map(|t| t.text.chars().count()).sum();
                 let chunk = self.answer.chunk(text, tokens, self.offset);
                 self.offset += length;
-                self.ready.extend(chunk.as_ref().map(Value::to_string));
+                self.say(chunk);
             }
             Event::End { text, ending } => {
                 self.open(text);
                 self.usage.add(&ending);
                 self.ended += 1;
                 self.offset = 0;
-                self.ready.push_back(self.answer.last(text, &ending).to_string());
+                self.say(Some(self.answer.last(text, *ending)));
             }
             Event::Failed(error) => self.fail(&error),
         }
@@ -97,7 +97,7 @@ impl Chunks {
     fn open(&mut self, text: usize) {
         if text == self.opened {
             self.opened += 1;
-            self.ready.extend(self.answer.opening(text).as_ref().map(Value::to_string));
+            self.say(self.answer.opening(text));
         }
     }
 
@@ -106,15 +106,27 @@ impl Chunks {
             self.fail(&ApiError::stopping());
             return;
         }
-        if self.answer.request.telling == (Delivery::Stream { usage: true }) {
-            self.ready.push_back(self.answer.count(self.usage).to_string());
+        if self.answer.counts_usage() {
+            self.say(Some(self.answer.count(self.usage)));
         }
         self.ready.push_back("[DONE]".into());
         self.over = true;
     }
 
     fn fail(&mut self, error: &ApiError) {
-        self.ready.push_back(error.body().to_string());
         self.over = true;
+        self.say(Some(error.body()));
+    }
+
+    fn say(&mut self, chunk: Option<impl Serialize>) {
+        let Some(chunk) = chunk else { return };
+        match serde_json::to_string(&chunk) {
+            Ok(text) => self.ready.push_back(text),
+            // Cannot happen: every key is a text. The stream then ends without `[DONE]`.
+            Err(error) => {
+                tracing::error!(%error, "a chunk could not be written");
+                self.over = true;
+            }
+        }
     }
 }

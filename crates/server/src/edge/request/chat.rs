@@ -1,36 +1,36 @@
 //! `POST /v1/chat/completions`: messages.
 
-use ::tandem::RouterRegistry;
 use cloud::protocol::Prompt;
 use decode::{Message, Role};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{GenerationRequest, common, fields::Fields};
-use crate::edge::{config::Defaults, error::ApiError};
+use super::{
+    GenerationRequest,
+    common::{self, Checks},
+    unsupported::{self, Route},
+    wire::{ChatCompletionRequest, ChatMessage, Content, ContentPart, Conversation, Object},
+};
+use crate::http::ApiError;
 
 /// The most log-probabilities a token may tell.
 const LOGPROBS: usize = 20;
 
 /// A request, checked.
-pub fn request(
-    body: Map<String, Value>,
-    defaults: &Defaults,
-    judges: &RouterRegistry,
-) -> Result<GenerationRequest, ApiError> {
-    let mut fields = Fields::new(body);
-    let messages = messages(&mut fields, &defaults.system)?;
-    let request = common::request(&mut fields, defaults, judges)?;
-    let logprobs = logprobs(&mut fields)?;
-    fields.finish()?;
+pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
+    let (request, extras) = ChatCompletionRequest::read(object)?;
+    extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;
+    let ChatCompletionRequest { conversation, parameters } = request;
+    let logprobs = logprobs(&conversation)?;
+    let messages = messages(conversation, &checks.defaults.system)?;
+    let request = common::request(parameters, checks)?;
     Ok(GenerationRequest { prompts: vec![Prompt::Messages(messages)], logprobs, ..request })
 }
 
-fn logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    let wanted = fields.take::<bool>("logprobs")?.unwrap_or(false);
-    let top = fields.count("top_logprobs", 0..=LOGPROBS)?;
-    match (wanted, top) {
+fn logprobs(conversation: &Conversation) -> Result<Option<usize>, ApiError> {
+    let top = common::count("top_logprobs", conversation.top_logprobs, 0..=LOGPROBS)?;
+    match (conversation.logprobs.unwrap_or(false), top) {
         (false, Some(n)) if n > 0 => {
-            Err(fields.wrong("top_logprobs", "is told only with \"logprobs\": true"))
+            Err(ApiError::field("top_logprobs", "is told only with \"logprobs\": true"))
         }
         (false, _) => Ok(None),
         (true, top) => Ok(Some(top.unwrap_or(0))),
@@ -38,13 +38,13 @@ fn logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
 }
 
 /// The conversation. The models' own system messages differ, so both are always given one.
-fn messages(fields: &mut Fields, system: &str) -> Result<Vec<Message>, ApiError> {
-    let given = fields.take::<Vec<Value>>("messages")?;
-    let given = given.ok_or_else(|| fields.wrong("messages", "are missing"))?;
+fn messages(conversation: Conversation, system: &str) -> Result<Vec<Message>, ApiError> {
+    let given = conversation.messages;
+    let given = given.ok_or_else(|| ApiError::field("messages", "are missing"))?;
     if given.is_empty() {
-        return Err(fields.wrong("messages", "must not be empty"));
+        return Err(ApiError::field("messages", "must not be empty"));
     }
-    let read = |(i, value)| message(Fields::inside(value, format!("messages[{i}]"))?);
+    let read = |(i, Object(given))| message(given, &format!("messages[{i}]"));
     let mut messages = given.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     if messages.iter().all(|m| m.role != Role::System) {
         messages.insert(0, Message::system(system));
@@ -52,45 +52,37 @@ fn messages(fields: &mut Fields, system: &str) -> Result<Vec<Message>, ApiError>
     Ok(messages)
 }
 
-fn message(mut fields: Fields) -> Result<Message, ApiError> {
-    let role = match fields.take::<String>("role")?.as_deref() {
+fn message(given: ChatMessage, path: &str) -> Result<Message, ApiError> {
+    let wrong = |problem: &str| ApiError::field(format!("{path}.role"), problem);
+    let role = match given.role.as_deref() {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("tool" | "function") => {
-            let message = "may not be a tool's: tools are not supported here";
-            return Err(fields.wrong("role", message).code("unsupported_parameter"));
+            let error = wrong("may not be a tool's: tools are not supported here");
+            return Err(error.code("unsupported_parameter"));
         }
-        Some(_) => return Err(fields.wrong("role", "must be system, user or assistant")),
-        None => return Err(fields.wrong("role", "is missing")),
+        Some(_) => return Err(wrong("must be system, user or assistant")),
+        None => return Err(wrong("is missing")),
     };
-    let content = match fields.take::<Value>("content")? {
-        Some(Value::String(text)) => text,
-        Some(Value::Array(parts)) => joined(&fields, parts)?,
+    let content = match given.content {
+        Some(Content::Text(text)) => text,
+        Some(Content::Parts(parts)) => joined(parts, path)?,
         None if role == Role::Assistant => String::new(),
-        None => return Err(fields.wrong("content", "is missing")),
-        Some(_) => return Err(fields.wrong("content", "must be a text or a list of parts")),
+        None => return Err(ApiError::field(format!("{path}.content"), "is missing")),
     };
-    for field in ["tool_calls", "function_call", "audio"] {
-        fields.refuse_unless(field, &[])?;
-    }
-    // Annotations and a refusal come back with messages that were answers once.
-    fields.ignore(&["name", "annotations", "refusal", "reasoning_content"]);
-    fields.finish()?;
     Ok(Message { role, content })
 }
 
-fn joined(message: &Fields, parts: Vec<Value>) -> Result<String, ApiError> {
-    let mut text = String::new();
-    for (i, part) in parts.into_iter().enumerate() {
-        let mut part = Fields::inside(part, message.name(&format!("content[{i}]")))?;
-        match part.take::<String>("type")?.as_deref() {
-            Some("text") => text += &part.take::<String>("text")?.unwrap_or_default(),
-            _ => {
-                let error = part.wrong("type", "must be text: nothing else is supported here");
-                return Err(error.code("unsupported_parameter"));
-            }
+fn joined(parts: Vec<ContentPart>, message: &str) -> Result<String, ApiError> {
+    let mut joined = String::new();
+    for (i, ContentPart { kind, text }) in parts.into_iter().enumerate() {
+        if kind.as_deref() != Some("text") {
+            let path = format!("{message}.content[{i}].type");
+            let error = ApiError::field(path, "must be text: nothing else is supported here");
+            return Err(error.code("unsupported_parameter"));
         }
+        joined += &text.unwrap_or_default();
     }
-    Ok(text)
+    Ok(joined)
 }

@@ -1,121 +1,112 @@
-//! What chats and completions share.
+//! Checks of what chats and completions share.
 
-use std::hash::{BuildHasher, RandomState};
-
-use decode::{Limits, OnCloudError, Sampling, Threshold};
-use serde::Deserialize;
-use serde_json::{Value, json};
-
-use super::{Delivery, GenerationRequest, MOST_TEXTS, fields::Fields};
-use crate::edge::{
-    config::{Defaults, Mode},
-    error::ApiError,
+use std::{
+    hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
 };
-use tandem::{RouterRegistry, RoutingOverrides};
+
+use axum::http::StatusCode;
+use decode::{Limits, OnCloudError, Sampling, Threshold};
+
+use super::{
+    Delivery, GenerationRequest, MOST_TEXTS,
+    wire::{CloudErrorPolicy, GenerationParameters, Object, OneOrMore, TandemOptions},
+};
+use ::tandem::{Defaults, Mode, RouterRegistry, RoutingOverrides};
+
+use crate::http::ApiError;
 
 /// The most stop strings, and the longest.
 const STOPS: usize = 16;
 const LONGEST_STOP: usize = 256;
 
-/// One or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Stops {
-    One(String),
-    Several(Vec<String>),
+/// What requests are checked against.
+#[derive(Debug)]
+pub struct Checks<'a> {
+    pub defaults: &'a Defaults,
+    pub routers: &'a RouterRegistry,
 }
 
-/// The field `tandem`.
-#[derive(Default)]
-struct Tandem {
-    mode: Option<Mode>,
-    overrides: RoutingOverrides,
-    on_error: Option<OnCloudError>,
-    trace: bool,
-}
-
-/// Takes everything that is not particular to one route. The prompts are added by the route.
+/// Everything that is not particular to one route. The prompts are added by the route.
 pub fn request(
-    fields: &mut Fields,
-    defaults: &Defaults,
-    judges: &RouterRegistry,
+    given: GenerationParameters,
+    checks: &Checks<'_>,
 ) -> Result<GenerationRequest, ApiError> {
-    let named = model(fields)?;
-    let tandem = tandem(fields)?;
+    let Checks { defaults, routers } = checks;
+    let named = given.model.as_deref().map(named_mode).transpose()?;
+    let sampling = sampling(&given, defaults)?;
+    let tandem = given.tandem.map(|Object(tandem)| tandem).unwrap_or_default();
     let mode = tandem.mode.or(named).unwrap_or(defaults.mode);
-    let (router, policy) = judges.choose(&tandem.overrides).map_err(tandem::Error::from)?;
-    let request = GenerationRequest {
+    let chosen = routers.choose(&overrides(&tandem)?);
+    let (router, policy) = chosen.map_err(::tandem::Error::from)?;
+    let usage = given.stream_options.and_then(|Object(options)| options.include_usage);
+    let delivery = match given.stream.unwrap_or(false) {
+        true => Delivery::Stream { usage: usage.unwrap_or(false) },
+        false => Delivery::Whole,
+    };
+    let old = count("max_tokens", given.max_tokens, 1..=usize::MAX)?;
+    let new = count("max_completion_tokens", given.max_completion_tokens, 1..=usize::MAX)?;
+    Ok(GenerationRequest {
         model: mode.model(),
         mode,
         prompts: vec![],
-        choices: fields.count("n", 1..=MOST_TEXTS)?.unwrap_or(1),
-        sampling: sampling(fields, defaults)?,
-        limits: limits(fields, defaults)?,
+        choices: count("n", given.n, 1..=MOST_TEXTS)?.unwrap_or(1),
+        sampling,
+        limits: Limits {
+            max_tokens: new.or(old).unwrap_or(defaults.limits.max_tokens),
+            stops: stops(given.stop, defaults)?,
+        },
         router,
         policy,
-        on_error: tandem.on_error.unwrap_or(defaults.on_error),
-        trace: tandem.trace,
+        on_error: match tandem.on_cloud_error {
+            None => defaults.on_error,
+            Some(CloudErrorPolicy::Keep) => OnCloudError::Keep,
+            Some(CloudErrorPolicy::Wait) => OnCloudError::Wait,
+            Some(CloudErrorPolicy::Fail) => OnCloudError::Fail,
+        },
+        trace: tandem.trace.unwrap_or(false),
         logprobs: None,
-        telling: telling(fields)?,
-    };
-    refuse(fields)?;
-    Ok(request)
+        delivery,
+    })
 }
 
-fn model(fields: &mut Fields) -> Result<Option<Mode>, ApiError> {
-    let Some(name) = fields.take::<String>("model")? else { return Ok(None) };
-    let Some(mode) = Mode::of(&name) else {
+fn named_mode(model: &str) -> Result<Mode, ApiError> {
+    Mode::of(model).ok_or_else(|| {
         let known = Mode::ALL.map(Mode::model).join(", ");
-        let message = format!("there is no model {name:?} here: there are {known}");
-        let error = ApiError::new(axum::http::StatusCode::NOT_FOUND, message);
-        return Err(error.param("model").code("model_not_found"));
-    };
-    Ok(Some(mode))
+        let message = format!("there is no model {model:?} here: there are {known}");
+        let error = ApiError::new(StatusCode::NOT_FOUND, message);
+        error.param("model").code("model_not_found")
+    })
 }
 
-fn tandem(fields: &mut Fields) -> Result<Tandem, ApiError> {
-    let Some(value) = fields.take::<Value>("tandem")? else { return Ok(Tandem::default()) };
-    let mut inside = Fields::inside(value, "tandem")?;
-    let threshold = inside.number("threshold", 0.0..=1.0)?;
-    let budget = inside.number("budget", 0.0..=1.0)?;
+fn overrides(tandem: &TandemOptions) -> Result<RoutingOverrides, ApiError> {
+    let threshold = number("tandem.threshold", tandem.threshold, 0.0..=1.0)?;
+    let budget = number("tandem.budget", tandem.budget, 0.0..=1.0)?;
     if threshold.is_some() && budget.is_some() {
-        let message = "tandem.threshold and tandem.budget exclude each other: give one";
-        return Err(ApiError::invalid(message).param("tandem.budget"));
+        let problem = "and tandem.threshold exclude each other: give one";
+        return Err(ApiError::field("tandem.budget", problem));
     }
     let threshold = threshold.map(Threshold::new).transpose();
-    let threshold = threshold.map_err(|e| inside.wrong("threshold", e))?;
-    let on_error = match inside.take::<String>("on_cloud_error")?.as_deref() {
-        None => None,
-        Some("keep") => Some(OnCloudError::Keep),
-        Some("wait") => Some(OnCloudError::Wait),
-        Some("fail") => Some(OnCloudError::Fail),
-        Some(_) => return Err(inside.wrong("on_cloud_error", "must be keep, wait or fail")),
-    };
-    let tandem = Tandem {
-        mode: inside.take("mode")?,
-        overrides: RoutingOverrides { router: inside.take("router")?, threshold, budget },
-        on_error,
-        trace: inside.take("trace")?.unwrap_or(false),
-    };
-    inside.finish()?;
-    Ok(tandem)
+    let threshold = threshold.map_err(|e| ApiError::field("tandem.threshold", e))?;
+    Ok(RoutingOverrides { router: tandem.router.clone(), threshold, budget })
 }
 
-fn sampling(fields: &mut Fields, defaults: &Defaults) -> Result<Sampling, ApiError> {
+fn sampling(given: &GenerationParameters, defaults: &Defaults) -> Result<Sampling, ApiError> {
     let usual = defaults.sampling;
     let random = || RandomState::new().hash_one("seed") >> 32;
     let own = || if defaults.seeded { usual.seed } else { random() };
+    let penalty = |name, value| number(name, value, -2.0..=2.0);
+    let repetition = number("repetition_penalty", given.repetition_penalty, 0.01..=10.0)?;
     let sampling = Sampling {
-        temperature: fields.number("temperature", 0.0..=2.0)?.unwrap_or(usual.temperature),
-        top_p: fields.number("top_p", 0.0..=1.0)?.unwrap_or(usual.top_p),
-        top_k: fields.count("top_k", 0..=usize::MAX)?.unwrap_or(usual.top_k),
-        min_p: fields.number("min_p", 0.0..=1.0)?.unwrap_or(usual.min_p),
-        repetition_penalty: fields
-            .number("repetition_penalty", 0.01..=10.0)?
-            .unwrap_or(usual.repetition_penalty),
-        presence_penalty: fields.number("presence_penalty", -2.0..=2.0)?.unwrap_or(0.0),
-        frequency_penalty: fields.number("frequency_penalty", -2.0..=2.0)?.unwrap_or(0.0),
-        seed: fields.take::<i64>("seed")?.map_or_else(own, i64::cast_unsigned),
+        temperature: number("temperature", given.temperature, 0.0..=2.0)?
+            .unwrap_or(usual.temperature),
+        top_p: number("top_p", given.top_p, 0.0..=1.0)?.unwrap_or(usual.top_p),
+        top_k: count("top_k", given.top_k, 0..=usize::MAX)?.unwrap_or(usual.top_k),
+        min_p: number("min_p", given.min_p, 0.0..=1.0)?.unwrap_or(usual.min_p),
+        repetition_penalty: repetition.unwrap_or(usual.repetition_penalty),
+        presence_penalty: penalty("presence_penalty", given.presence_penalty)?.unwrap_or(0.0),
+        frequency_penalty: penalty("frequency_penalty", given.frequency_penalty)?.unwrap_or(0.0),
+        seed: given.seed.map_or_else(own, i64::cast_unsigned),
     };
     // OpenAI lets it be 0, which leaves the likeliest token alone.
     let top_p = sampling.top_p.max(f32::MIN_POSITIVE);
@@ -123,63 +114,50 @@ fn sampling(fields: &mut Fields, defaults: &Defaults) -> Result<Sampling, ApiErr
     checked.map_err(|e| ApiError::invalid(e.to_string()))
 }
 
-fn limits(fields: &mut Fields, defaults: &Defaults) -> Result<Limits, ApiError> {
-    let old = fields.count("max_tokens", 1..=usize::MAX)?;
-    let new = fields.count("max_completion_tokens", 1..=usize::MAX)?;
-    let stops = match fields.take::<Stops>("stop")? {
+fn stops(given: Option<OneOrMore>, defaults: &Defaults) -> Result<Vec<String>, ApiError> {
+    let stops = match given {
         None => defaults.limits.stops.clone(),
-        Some(Stops::One(stop)) => vec![stop],
-        Some(Stops::Several(stops)) => stops,
+        Some(OneOrMore::One(stop)) => vec![stop],
+        Some(OneOrMore::More(stops)) => stops,
     };
     if stops.len() > STOPS || stops.iter().any(|s| s.len() > LONGEST_STOP) {
-        let message = format!("may be at most {STOPS} texts of at most {LONGEST_STOP} bytes");
-        return Err(fields.wrong("stop", message));
+        let problem = format_args!("may be at most {STOPS} texts of at most {LONGEST_STOP} bytes");
+        return Err(ApiError::field("stop", problem));
     }
-    Ok(Limits { max_tokens: new.or(old).unwrap_or(defaults.limits.max_tokens), stops })
+    Ok(stops)
 }
 
-fn telling(fields: &mut Fields) -> Result<Delivery, ApiError> {
-    let stream = fields.take::<bool>("stream")?.unwrap_or(false);
-    let usage = match fields.take::<Value>("stream_options")? {
-        None => false,
-        Some(options) => {
-            let mut options = Fields::inside(options, "stream_options")?;
-            let usage = options.take::<bool>("include_usage")?.unwrap_or(false);
-            options.ignore(&["include_obfuscation"]);
-            options.finish()?;
-            usage
+/// A number that must lie in a range.
+fn number(
+    path: &str,
+    given: Option<f32>,
+    range: RangeInclusive<f32>,
+) -> Result<Option<f32>, ApiError> {
+    match given.filter(|n| !range.contains(n)) {
+        None => Ok(given),
+        Some(n) => {
+            let (low, high) = (range.start(), range.end());
+            Err(ApiError::field(path, format_args!("must be from {low} to {high}, not {n}")))
         }
-    };
-    Ok(if stream { Delivery::Stream { usage } } else { Delivery::Whole })
+    }
 }
 
-/// What would change the answer if it were heeded, and what would not.
-fn refuse(fields: &mut Fields) -> Result<(), ApiError> {
-    for field in [
-        "tools",
-        "functions",
-        "logit_bias",
-        "audio",
-        "web_search_options",
-        "reasoning_effort",
-        "verbosity",
-        "prediction",
-    ] {
-        fields.refuse_unless(field, &[])?;
+/// A whole number that must lie in a range.
+pub fn count(
+    path: &str,
+    given: Option<i64>,
+    range: RangeInclusive<usize>,
+) -> Result<Option<usize>, ApiError> {
+    let Some(n) = given else { return Ok(None) };
+    match usize::try_from(n).ok().filter(|n| range.contains(n)) {
+        Some(n) => Ok(Some(n)),
+        None => {
+            let (low, high) = (range.start(), range.end());
+            let range = match *high {
+                usize::MAX => format!("{low} or more"),
+                _ => format!("from {low} to {high}"),
+            };
+            Err(ApiError::field(path, format_args!("must be {range}, not {n}")))
+        }
     }
-    fields.refuse_unless("tool_choice", &[json!("none"), json!("auto")])?;
-    fields.refuse_unless("function_call", &[json!("none"), json!("auto")])?;
-    fields.refuse_unless("response_format", &[json!({"type": "text"})])?;
-    fields.refuse_unless("modalities", &[json!(["text"])])?;
-    fields.ignore(&[
-        "user",
-        "metadata",
-        "store",
-        "service_tier",
-        "parallel_tool_calls",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-    ]);
-    Ok(())
 }

@@ -1,13 +1,18 @@
-//! What is asked, checked: both routes' requests become an [`GenerationRequest`].
+//! What is asked: read as it travels, then checked, so that both routes' requests become a
+//! [`GenerationRequest`].
 //!
-//! - [`fields`]: a JSON object, field by field; what is left over is refused or ignored
-//! - [`chat`] and [`completion`]: what is particular to each route
-//! - `common`: what they share
+//! - [`wire`]: the types that travel; `read`: from JSON to them
+//! - `unsupported`: parameters that are not heeded: refused, or ignored
+//! - [`chat`] and [`completion`]: checks of what is particular to each route; `common`: of the rest
 
 pub mod chat;
 mod common;
 pub mod completion;
-pub mod fields;
+mod read;
+mod unsupported;
+pub mod wire;
+
+pub use common::Checks;
 
 use cloud::protocol::Prompt;
 use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
@@ -47,7 +52,7 @@ pub struct GenerationRequest {
     /// How many log-probabilities besides its own each token tells, if they are asked for.
     pub logprobs: Option<usize>,
     /// How it is told.
-    pub telling: Delivery,
+    pub delivery: Delivery,
 }
 
 /// How an answer is told.

@@ -2,29 +2,49 @@
 
 use axum::{
     extract::Path,
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
 
-use crate::edge::error::ApiError;
+use super::openapi::OpenErrors;
+use crate::http::error::not_found;
 
 /// Everything in `page/`, by name; made by the build script.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// The page itself.
+/// The page
+#[utoipa::path(
+    get,
+    path = "/",
+    responses(
+        (status = 200, description = "To chat on", body = String, content_type = "text/html"),
+        OpenErrors
+    ),
+    security(())
+)]
 pub async fn page() -> Response {
     serve("index.html")
 }
 
-/// One of its files.
+/// Files of the page
+#[utoipa::path(
+    get,
+    path = "/{file}",
+    params(("file" = String, Path, description = "The file's name")),
+    responses(
+        (status = 200, description = "One of them", body = String, content_type = "text/plain"),
+        (status = 404, description = "No such file", body = crate::http::error::ErrorResponse),
+        OpenErrors
+    ),
+    security(())
+)]
 pub async fn file(Path(name): Path<String>) -> Response {
     serve(&name)
 }
 
 fn serve(name: &str) -> Response {
     let Some((name, text)) = FILES.iter().find(|(n, _)| *n == name) else {
-        let message = "there is nothing at this address";
-        return ApiError::new(StatusCode::NOT_FOUND, message).into_response();
+        return not_found().into_response();
     };
     let kind = match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "html" => "text/html; charset=utf-8",

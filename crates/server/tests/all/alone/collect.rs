@@ -284,7 +284,7 @@ async fn an_edge_shares_only_what_was_wanted_on_both_sides() {
         let on_error = OnCloudError::Fail;
         let routing = Routing { router: Constant::Always, policy, cloud: &mut cloud, on_error };
         let sequence = model.open().await.unwrap();
-        let mut session = Session::new(sequence, Some(routing), plan).unwrap().watch(0);
+        let mut session = Session::new(sequence, Some(routing), plan).unwrap().with_details(0);
         let mut words = String::new();
         while let Some(span) = session.next().await.unwrap() {
             words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));

@@ -77,8 +77,8 @@ fn ask<'a>(tokens: &'a [Token], want: Want, sampling: &'a Sampling) -> Ask<'a> {
 
 /// How far the first choice is ahead of the second.
 fn gap(step: &Step) -> f32 {
-    let shape = step.shape();
-    (shape.top1 / shape.top2).ln()
+    let distribution = step.distribution();
+    (distribution.top1 / distribution.top2).ln()
 }
 
 /// What one engine may differ in from the embedded cloud.

@@ -1,14 +1,17 @@
 //! The whole loop with real models: the small one as its own cloud, over real HTTP.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cloud::Remote;
 use decode::{
-    Accepted, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing, Sampling, Session,
-    Source, Threshold, Token,
+    Accepted, Edge, EdgeError, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing,
+    Sampling, Session, Source, Stats, Step, Threshold, Token, Vocabulary,
 };
-use engine::Model;
+use engine::{Model, Sequence};
 use router::RouterKind;
 use tandem_server::cloud::Config;
 
@@ -30,8 +33,38 @@ struct Run {
     text: String,
     reason: Option<FinishReason>,
     cloud_error: Option<String>,
-    /// Tokens read by the edge in each step.
+    /// Tokens the engine was given behind the prompt.
     edge_reads: usize,
+}
+
+/// An edge whose engine's count of what it read is added up.
+struct Counted<'a> {
+    sequence: &'a mut Sequence,
+    read: usize,
+}
+
+impl Edge for Counted<'_> {
+    fn vocabulary(&self) -> Arc<dyn Vocabulary> {
+        self.sequence.vocabulary()
+    }
+
+    fn context(&self) -> usize {
+        self.sequence.context()
+    }
+
+    fn held(&self) -> &[Token] {
+        self.sequence.held()
+    }
+
+    fn keep_common(&mut self, context: &[Token]) -> usize {
+        self.sequence.keep_common(context)
+    }
+
+    async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
+        let step = self.sequence.step(unread).await?;
+        self.read += step.reading.tokens;
+        Ok(step)
+    }
 }
 
 async fn joint(
@@ -51,7 +84,8 @@ async fn joint(
         on_error: OnCloudError::Keep,
     };
     let plan = Plan { prompt: prompt.clone(), written: vec![], sampling, limits: limits() };
-    let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
+    let mut edge = Counted { sequence: &mut sequence, read: 0 };
+    let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
     let mut streamed = String::new();
     while let Some(span) = session.next().await.unwrap() {
         streamed += &span.text();
@@ -62,7 +96,7 @@ async fn joint(
     let (reason, error) =
         (transcript.finish_reason(), session.cloud_error().map(ToString::to_string));
     drop(session);
-    let edge_reads = sequence.tokens().len() - prompt.len();
+    let edge_reads = edge.read - prompt.len();
     Run { tokens, text, reason, cloud_error: error, edge_reads }
 }
 
@@ -181,8 +215,13 @@ async fn the_edge_reads_a_routed_word_once() {
     let mut cloud = remote(&address, Some(&model), QUESTION);
     let run =
         joint(&model, &mut cloud, RouterKind::Random(Some(0.3)), 0.5, Sampling::default()).await;
-    // All but the last accepted token, each once.
-    assert!(run.edge_reads <= run.tokens.len());
+    // Each accepted token once; the last only if it was to be gone on from.
+    let accepted = run.tokens.len();
+    assert!(
+        (accepted - 1..=accepted).contains(&run.edge_reads),
+        "{} of {accepted}",
+        run.edge_reads
+    );
     assert!(run.tokens.iter().any(|t| t.source == Source::Cloud));
 }
 
@@ -283,23 +322,43 @@ async fn a_cloud_that_never_answers_is_given_up_soon() {
     drop(listener);
 }
 
-#[tokio::test]
-async fn a_second_turn_reads_only_what_is_new() {
+/// What each of two turns of a chat cost the edge, by the engine's own count.
+async fn two_turns(between: impl Fn(&mut Sequence)) -> [Stats; 2] {
     let model = edge().await;
     let mut sequence = model.open().await.unwrap();
     let mut messages = common::messages("Name three fruits and say a word about each of them.");
-    let mut reads = vec![];
+    let mut turns = vec![];
     for follow_up in ["Which is the sweetest?", ""] {
         let prompt = model.vocabulary().prompt(&messages).unwrap();
-        let before = decode::common_prefix(sequence.tokens(), &prompt);
-        reads.push(prompt.len() - before);
+        let length = prompt.len();
         let plan =
             Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
+        let mut counted = Counted { sequence: &mut sequence, read: 0 };
         let mut session =
-            Session::<_, Box<dyn decode::Router>, Remote>::new(&mut sequence, None, plan).unwrap();
+            Session::<_, Box<dyn decode::Router>, Remote>::new(&mut counted, None, plan).unwrap();
         while session.next().await.unwrap().is_some() {}
+        let stats = session.transcript().stats();
         messages.push(Message::assistant(session.transcript().text()));
         messages.push(Message::user(follow_up));
+        drop(session);
+        // The session says what the engine says: all it read but its own tokens.
+        let own = counted.read - stats.edge_prefilled;
+        assert!((stats.tokens - 1..=stats.tokens).contains(&own), "{own} {stats:?}");
+        assert_eq!(stats.edge_prefilled + stats.edge_cached, length);
+        turns.push(stats);
+        between(&mut sequence);
     }
-    assert!(reads[1] < 25, "{reads:?}");
+    turns.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn a_second_turn_reads_only_what_is_new() {
+    let [first, second] = two_turns(|_| {}).await;
+    assert!(first.edge_cached == 0 && second.edge_prefilled < 25, "{second:?}");
+}
+
+#[tokio::test]
+async fn without_its_cache_that_would_not_hold() {
+    let [first, second] = two_turns(|sequence| sequence.truncate(0)).await;
+    assert!(second.edge_prefilled > first.edge_prefilled + 25, "{second:?}");
 }

@@ -404,7 +404,7 @@ async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
     let ask = Ask { tokens: &[], text: "", want, sampling: &sampling };
     let started = Instant::now();
     let error = hasty.next(ask).await.unwrap_err();
-    assert!(matches!(error, CloudError::TooLate { after, .. } if after == deadline), "{error}");
+    assert!(matches!(error, CloudError::TimedOut { after, .. } if after == deadline), "{error}");
     let waited = started.elapsed();
     // The only sequence is free for somebody else: a session that is at work cannot be evicted.
     let started = Instant::now();

@@ -20,7 +20,8 @@ use router::RouterKind;
 use serde_json::{Value, json};
 use tandem::{CloudLocation, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem};
 use tandem_server::{
-    edge::{Config, Cors, Keys, Server, ServerInfo, app},
+    edge::{Config, Cors, Server, ServerInfo, app},
+    http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
@@ -225,7 +226,7 @@ pub fn config() -> Config {
         loopback: true,
         cors: Cors::Off,
         time: Duration::from_secs(30),
-        body_time: Duration::from_secs(5),
+        body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
     }
 }
 

@@ -1,7 +1,8 @@
-//! The plainest loop over an ONNX model: every tensor copied in and out, nothing bound or shared.
+//! The simplest loop over an ONNX model, as a reference: every tensor is copied in and out, nothing
+//! is bound or shared.
 //!
-//! Kernels of quantised weights differ from CPU to CPU, so what a model says is no number to record.
-//! In one process both loops have the same kernels, and must say the same.
+//! Kernels of quantised weights differ from CPU to CPU, so the outputs cannot be recorded in a file.
+//! In one process both loops use the same kernels and must have the same outputs.
 
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use ort::{
     value::{DynValue, Tensor},
 };
 
-/// Keys and values have this many heads, of this many numbers.
+/// The number of key and value heads, and the size of one.
 const HEADS: [usize; 2] = [1, 16];
 
-/// Logits and hidden state behind the last token of each part, read in this order.
+/// Reads the parts in order; returns logits and hidden state after the last token of each.
 pub fn run(
     library: &Path,
     model: &Path,
