@@ -173,7 +173,8 @@ impl Drop for TrafficCollector {
 
 /// What is kept of a position.
 fn sample(observed: Observation<'_>) -> Sample {
-    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } = observed;
+    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
+        observed;
     let piece = vocabulary.piece(likeliest);
     let cloud = match exchange {
         _ if vocabulary.is_end(likeliest) => Choice::End,
