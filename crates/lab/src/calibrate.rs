@@ -49,7 +49,6 @@ pub fn thresholds(units: &[Unit], tokens: usize) -> Calibration {
 /// What calibration gives.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
-    /// The table.
     pub table: Calibration,
     /// Tokens it was made from.
     pub tokens: usize,

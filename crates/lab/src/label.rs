@@ -19,7 +19,6 @@ use crate::collect::{Label, LabelSource, Sample};
 pub struct Judgement {
     /// The characters that became whole with the token.
     pub text: String,
-    /// Its log-probability.
     pub logprob: f32,
     /// Whether the cloud would have chosen it.
     pub chosen: bool,
@@ -30,7 +29,6 @@ pub struct Judgement {
 /// A worked answer, as the edge read it.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeReading<'a> {
-    /// Its tokens.
     pub tokens: &'a [Token],
     /// The edge's view of each position before its token was read.
     pub steps: &'a [Step],

@@ -21,7 +21,6 @@ pub struct RocPoint {
 /// Scores that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
-    /// Their mean.
     pub score: f64,
     /// The share of them that was positive.
     pub observed: f64,
@@ -135,7 +134,6 @@ const DRAWS: usize = 2000;
 /// A mean and where 95 % of its redrawn values lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The mean.
     pub mean: f64,
     /// 2.5 % of redrawn means are below.
     pub low: f64,

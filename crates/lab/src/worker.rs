@@ -25,7 +25,6 @@ pub struct Worker {
 
 /// How a text is made; greedily, and a failure of the cloud ends it.
 pub struct Decoding {
-    /// Who writes.
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, but is asked at every position.
     pub router: Arc<dyn Router>,

@@ -38,13 +38,10 @@ pub struct CollectionInfo {
     pub format: u32,
     /// The fingerprint of the edge and its adapters.
     pub model: String,
-    /// The edge's name.
     pub model_name: String,
     /// The length of its hidden state.
     pub hidden: usize,
-    /// The cloud's name.
     pub cloud: String,
-    /// What travelled.
     pub exchange: Exchange,
     /// A digest of the examples.
     pub examples: String,
@@ -62,7 +59,6 @@ impl CollectionInfo {
 /// A position where the edge did not choose what the reference has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPosition {
-    /// Which example.
     pub example: u32,
     /// How many tokens of its answer stand before it.
     pub position: u32,
@@ -77,9 +73,7 @@ pub struct OpenPosition {
 /// How a roll-out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollOut {
-    /// Which example.
     pub example: u32,
-    /// Where in it.
     pub position: u32,
     /// Whether the answer came out right.
     pub right: bool,
@@ -88,44 +82,17 @@ pub struct RollOut {
 /// Why a collection cannot be used.
 #[derive(Debug, Error)]
 pub enum CollectionError {
-    /// The disk said no.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file that is not what it should be.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is not part of a collection: {reason}; delete the file to collect it again", path.display())]
-    Malformed {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The folder is of another collection.
+    Malformed { path: PathBuf, reason: String },
     #[error(
         "{} holds another collection ({what} differs: {there} there, {here} here): give another \
          folder, or delete this one", path.display()
     )]
-    Mismatch {
-        /// The folder.
-        path: PathBuf,
-        /// What differs.
-        what: &'static str,
-        /// What the folder says.
-        there: String,
-        /// What is wanted now.
-        here: String,
-    },
-    /// Somebody else is filling it.
+    Mismatch { path: PathBuf, what: &'static str, there: String, here: String },
     #[error("another process collects into {}: give another folder, or end that one", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A shard that cannot be read or written.
+    InUse { path: PathBuf },
     #[error(transparent)]
     Sample(#[from] SampleError),
 }
@@ -207,7 +174,6 @@ impl Collection {
         atomic::write(&path, &json).map_err(|source| io_error(&path, source))
     }
 
-    /// What is collected.
     pub fn info(&self) -> &CollectionInfo {
         &self.info
     }
@@ -372,14 +338,12 @@ impl Collection {
 pub enum SampleSet {
     /// AnswerStyle answers, read with teacher forcing.
     Forced,
-    /// Joint decodes.
     Joint,
 }
 
 /// Who rolls out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// The edge alone.
     One,
     /// The edge, and the cloud where an earlier router asks it.
     Two,

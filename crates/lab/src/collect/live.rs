@@ -43,7 +43,6 @@ const LONGEST_NAME: usize = 1024;
 #[derive(Debug)]
 pub struct TrafficCollector {
     folder: PathBuf,
-    /// The cloud's name.
     cloud: String,
     /// `None` until the first edge has offered its states.
     traffic: Arc<Mutex<Option<Traffic>>>,

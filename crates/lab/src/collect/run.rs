@@ -54,7 +54,6 @@ pub struct CollectConfig {
     pub seed: u64,
     /// Where a roll-out ends at the latest.
     pub max_tokens: usize,
-    /// The system message.
     pub system: String,
 }
 
@@ -74,15 +73,12 @@ pub(super) struct Job {
 pub struct Collected {
     /// Examples this run passed over because they are longer than a model's context.
     pub too_long: usize,
-    /// Positions in all.
     pub positions: usize,
     /// Of them, where the edge is right.
     pub edge: usize,
     /// Where only the cloud is.
     pub cloud: usize,
-    /// Where neither is.
     pub neither: usize,
-    /// From joint decodes.
     pub joint: usize,
     /// Positions that were rolled out.
     pub rolled_out: usize,

@@ -41,7 +41,6 @@ impl Traffic {
         Self::begin(folder, CollectionInfo { cloud: cloud.into(), ..info }).map(Some)
     }
 
-    /// What is collected.
     pub fn info(&self) -> &CollectionInfo {
         &self.collection.info
     }
@@ -57,7 +56,6 @@ impl Traffic {
         })
     }
 
-    /// Adds a shard.
     pub fn write(&mut self, samples: &[Sample]) -> Result<(), CollectionError> {
         let seen = samples.iter().map(|sample| sample.example as usize + 1).max().unwrap_or(0);
         if seen > self.collection.info.count {

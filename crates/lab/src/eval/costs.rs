@@ -7,13 +7,11 @@ use tandem::config::{CLOUD_CHUNK, EDGE_CHUNK};
 /// What one answer cost. Times are milliseconds and do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// Accepted tokens.
     pub tokens: usize,
     /// Of them, from the cloud.
     pub cloud_tokens: usize,
     /// Of them, from the edge because the cloud could not be had.
     pub fallback_tokens: usize,
-    /// Characters of text.
     pub characters: usize,
     /// Times the cloud answered.
     pub asks: usize,
@@ -42,19 +40,15 @@ pub struct Costs {
 pub struct TimeSplit {
     /// The edge reading the prompt.
     pub edge_prefill_ms: f64,
-    /// The edge writing.
     pub edge_decode_ms: f64,
     /// The edge reading what the cloud wrote.
     pub edge_reprefill_ms: f64,
-    /// Scoring.
     pub router_ms: f64,
     /// The way to the cloud and back.
     pub network_ms: f64,
     /// Waiting for others at the cloud.
     pub cloud_queue_ms: f64,
-    /// The cloud reading.
     pub cloud_prefill_ms: f64,
-    /// The cloud writing.
     pub cloud_decode_ms: f64,
 }
 
@@ -125,7 +119,6 @@ impl Footprint {
 /// The two models as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
-    /// The edge.
     pub edge: Footprint,
     /// The cloud; `None` where it does not say.
     pub cloud: Option<Footprint>,

@@ -20,34 +20,19 @@ const MATHS_FORMAT: &str =
 pub enum Task {
     /// One of several choices.
     Choice {
-        /// The question.
         question: String,
         /// Labels, as in the file.
         labels: Vec<String>,
         /// What each stands for.
         texts: Vec<String>,
-        /// The right label.
         right: String,
     },
     /// A sum with one number for its answer.
-    Maths {
-        /// The problem.
-        problem: String,
-        /// The number.
-        answer: String,
-    },
+    Maths { problem: String, answer: String },
     /// A prompt of any kind, with right answers.
-    Judged {
-        /// The prompt.
-        prompt: String,
-        /// What is right.
-        compare: Compare,
-    },
+    Judged { prompt: String, compare: Compare },
     /// A prompt of any kind; no answer is right or wrong.
-    Plain {
-        /// The prompt.
-        prompt: String,
-    },
+    Plain { prompt: String },
 }
 
 /// Where a worked answer names its choice.
@@ -65,7 +50,6 @@ pub enum AnswerStyle {
 pub struct Example {
     /// The file's name for it, or where it stands.
     pub id: String,
-    /// What is asked.
     pub task: Task,
     /// A worked answer, if one is known.
     pub worked: Option<String>,

@@ -24,7 +24,6 @@ pub enum Target {
 pub struct Points {
     /// Routers, the most interesting first: the others are compared with it.
     pub routers: Vec<NamedRouter>,
-    /// Budgets or thresholds.
     pub targets: Vec<Target>,
     /// Whether asking at random is measured beside every target.
     pub random: bool,

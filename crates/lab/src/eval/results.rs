@@ -13,9 +13,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
 use tandem::Mode;
+use thiserror::Error;
 
 use crate::eval::costs::Costs;
 
@@ -25,46 +24,18 @@ const VERSION: u32 = 1;
 /// Why a results file cannot be used.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// It cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// A line that is not ours.
+    File { path: PathBuf, source: io::Error },
     #[error("{} line {line}: not a line of results: {reason}", path.display())]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It begins with something else.
+    Line { path: PathBuf, line: usize, reason: String },
     #[error("{}: not a results file: its first line does not say what it is about", path.display())]
-    NotResults {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// It was made with something else.
+    NotResults { path: PathBuf },
     #[error(
         "{} holds results of another run: {what} was {there:?} and is {here:?} now; give another \
          --results file",
         path.display()
     )]
-    Another {
-        /// Which file.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-        /// In the file.
-        there: String,
-        /// Now.
-        here: String,
-    },
+    Another { path: PathBuf, what: String, there: String, here: String },
 }
 
 /// What a file of results is about.
@@ -72,7 +43,6 @@ pub enum ResultsError {
 pub struct ResultsInfo {
     /// The form of the file.
     pub version: u32,
-    /// The task.
     pub task: String,
     /// The questions: files by name and hash.
     pub data: String,
@@ -80,7 +50,6 @@ pub struct ResultsInfo {
     pub edge: String,
     /// The cloud: name, and hash where it is known.
     pub cloud: String,
-    /// The system message.
     pub system: String,
     /// Where an answer is cut off.
     pub max_tokens: usize,
@@ -112,7 +81,6 @@ impl ResultsInfo {
 pub struct Point {
     /// As the table names it.
     pub name: String,
-    /// Who writes.
     pub mode: Mode,
     /// Who judges the edge; `None` where nobody does.
     pub router: Option<String>,
@@ -131,7 +99,6 @@ pub struct Point {
 /// A question, for those who read the results without its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Its name.
     pub id: String,
     /// What was said to the models.
     pub prompt: String,
@@ -145,7 +112,6 @@ pub struct Question {
 /// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenRecord {
-    /// Its text.
     pub text: String,
     /// `edge`, `cloud` or `fallback`.
     pub source: String,
@@ -156,13 +122,11 @@ pub struct TokenRecord {
 /// One answer to one question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which question.
     pub id: String,
     /// Which point, by name.
     pub point: String,
     /// Whether it was right; `None` where no answer is.
     pub right: Option<bool>,
-    /// What it concluded.
     pub said: Option<String>,
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
@@ -178,7 +142,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The whole answer.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
@@ -191,7 +154,6 @@ pub struct Spent {
     pub aim: f32,
     /// The threshold that it gives.
     pub threshold: f32,
-    /// Tokens so far.
     pub tokens: usize,
     /// Of them, from the cloud.
     pub routed: usize,

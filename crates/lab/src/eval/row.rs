@@ -13,7 +13,6 @@ use crate::eval::{
 pub struct Row(Map<String, Value>);
 
 impl Row {
-    /// Reads one line.
     pub fn parse(line: &str) -> Result<Self, String> {
         match serde_json::from_str(line) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),

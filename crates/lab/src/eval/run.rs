@@ -24,15 +24,12 @@ use crate::{Error, progress::Progress};
 /// What is asked, of whom, and where the answers go.
 #[derive(Clone, Debug)]
 pub struct EvalConfig {
-    /// The task.
     pub task: TaskName,
-    /// Files of questions.
     pub data: Vec<PathBuf>,
     /// Questions left out at the beginning.
     pub skip: usize,
     /// Only so many questions.
     pub limit: Option<usize>,
-    /// What is measured.
     pub points: Points,
     /// Where every answer is kept.
     pub results: ResultsFile,
@@ -42,7 +39,6 @@ pub struct EvalConfig {
     pub max_tokens: usize,
     /// Where the random router asks, and which questions are redrawn for the intervals.
     pub seed: u64,
-    /// The system message.
     pub system: String,
 }
 
@@ -58,7 +54,6 @@ pub struct ResultsFile {
 /// A file of results, named by the user or by what is measured.
 #[derive(Clone, Debug)]
 pub enum ResultsPath {
-    /// This file.
     File(PathBuf),
     /// A file in this folder.
     In(PathBuf),

@@ -27,7 +27,6 @@ pub trait Decoder: Send {
         routers: &[&dyn Router],
     ) -> impl Future<Output = Result<Vec<f64>, Self::Error>> + Send;
 
-    /// Answers.
     fn decode(
         &mut self,
         prompt: &str,
@@ -50,7 +49,6 @@ pub trait Decoder: Send {
 
 /// How one answer is decoded.
 pub struct DecodeOptions {
-    /// Who writes.
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
     pub router: Arc<dyn Router>,
@@ -65,9 +63,7 @@ pub type Build = Box<dyn Fn(u64) -> Box<dyn Router> + Send + Sync>;
 
 /// A point, and what it takes to run it.
 pub struct Run {
-    /// What it is.
     pub point: Point,
-    /// Who judges.
     pub build: Build,
     /// How strictly; shared by all answers of the point.
     pub policy: ThresholdPolicy,

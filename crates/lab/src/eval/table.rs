@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-
-use crate::eval::{
-    costs::TimeSplit,
-    results::{Outcome, Point, Record},
-};
-use crate::statistics::{Estimate, estimate, median, percentile};
 use tandem::Mode;
+
+use crate::{
+    eval::{
+        costs::TimeSplit,
+        results::{Outcome, Point, Record},
+    },
+    statistics::{Estimate, estimate, median, percentile},
+};
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
-    /// The edge alone.
     Small,
     /// Both, token by token.
     Joint,
-    /// The cloud alone.
     Large,
     /// Whole answers, each from one of the two models; chosen afterwards from their answers.
     Query,
@@ -35,7 +35,6 @@ pub struct Row {
     pub name: String,
     /// How it came about.
     pub mode: RowKind,
-    /// Who judged.
     pub router: Option<String>,
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,

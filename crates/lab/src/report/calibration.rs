@@ -5,14 +5,13 @@
 //! for a single token is measured where routers are trained.
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{
     grid::Grid,
     numbers::{hundredths, percent, thousandths},
     readings::is_random,
 };
-use tandem::Mode;
-
 use crate::{
     eval::results::{Outcome, Point, Record},
     statistics::{auc, wilson_interval},
@@ -25,7 +24,6 @@ const MOST_BINS: usize = 8;
 /// Answers with like scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bin {
-    /// Their mean score.
     pub score: f64,
     /// How many of them were right.
     pub right: f64,
@@ -50,11 +48,9 @@ pub struct Reliability {
 /// What one router's scores say of answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
-    /// Who judged.
     pub router: String,
     /// Whose answers these are.
     pub point: String,
-    /// How many.
     pub answers: usize,
     /// By the mean score of an answer.
     pub mean: Reliability,
@@ -152,7 +148,6 @@ pub fn separations(calibrations: &[Calibration]) -> Grid {
     )
 }
 
-/// Every bin.
 pub fn bins_of(calibrations: &[Calibration]) -> Grid {
     let mut rows = vec![];
     for calibration in calibrations {

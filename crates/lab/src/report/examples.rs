@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{measure::Measure, numbers::hundredths};
 use crate::eval::results::{Outcome, Question, Record, TokenRecord};
-use tandem::Mode;
 
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;
@@ -28,7 +28,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Won => "won: small alone was wrong, together right",
@@ -47,7 +46,6 @@ impl Reason {
 /// One accepted token.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Token {
-    /// Its text.
     pub text: String,
     /// Who wrote it: one of our own words, never the record's.
     pub source: &'static str,
@@ -58,11 +56,9 @@ pub struct Token {
 /// An answer, token by token.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// The point.
     pub name: String,
     /// How it turned out.
     pub verdict: String,
-    /// Its tokens.
     pub tokens: Vec<Token>,
 }
 
@@ -73,15 +69,11 @@ pub struct Example {
     pub reason: &'static str,
     /// Whether it speaks for joint decoding.
     pub good: bool,
-    /// The question's name.
     pub id: String,
-    /// What was asked.
     pub prompt: String,
     /// The right answer, if there is one.
     pub right: Option<String>,
-    /// By both together.
     pub joint: Answer,
-    /// By each alone.
     pub alone: Vec<Answer>,
 }
 
@@ -101,11 +93,8 @@ pub struct Changes {
 /// Examples of one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examples {
-    /// Which point.
     pub point: String,
-    /// Over all questions.
     pub changes: Changes,
-    /// Good ones first.
     pub shown: Vec<Example>,
 }
 

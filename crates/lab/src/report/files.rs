@@ -13,7 +13,6 @@ use crate::{Error, eval::Record};
 pub struct ReportFiles {
     /// Results, a section each.
     pub results: Vec<PathBuf>,
-    /// The page.
     pub html: PathBuf,
     /// The summary, if it goes to a file.
     pub markdown: Option<PathBuf>,

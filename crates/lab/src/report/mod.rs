@@ -34,13 +34,8 @@ pub use files::ReportFiles;
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// A plot failed.
     #[error("a plot could not be drawn: {reason}")]
-    Plot {
-        /// What the drawing library said.
-        reason: String,
-    },
-    /// A template failed.
+    Plot { reason: String },
     #[error("the report could not be put together")]
     Template(#[from] minijinja::Error),
 }
@@ -75,17 +70,14 @@ impl Report {
         Ok(Self { title: format!("Tandem, measured: {}", names.join(", ")), sections })
     }
 
-    /// As a page.
     pub fn html(&self) -> Result<String, ReportError> {
         html::page(self)
     }
 
-    /// As a summary.
     pub fn markdown(&self) -> Result<String, ReportError> {
         markdown::summary(self)
     }
 
-    /// As numbers.
     pub fn summary(&self) -> Summary<'_> {
         Summary { tasks: self.sections.iter().map(|section| &section.figures).collect() }
     }

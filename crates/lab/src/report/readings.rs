@@ -17,7 +17,6 @@ pub fn is_random(router: Option<&str>) -> bool {
 /// A row, and what it is worth.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// The row.
     pub row: &'a Row,
     /// Its accuracy or likelihood.
     pub worth: Estimate,
@@ -26,7 +25,6 @@ pub struct Reading<'a> {
 /// All rows whose worth is known.
 #[derive(Clone, Debug)]
 pub struct Readings<'a> {
-    /// In which terms.
     pub measure: Measure,
     all: Vec<Reading<'a>>,
 }

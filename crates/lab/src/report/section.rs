@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{
     ReportError, calibration,
@@ -21,21 +22,17 @@ use crate::eval::{
     results::{Record, ResultsInfo},
     table::{RowKind, Table},
 };
-use tandem::Mode;
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fact {
-    /// What.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
 }
 
 /// One task, ready to be written.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// Its heading.
     pub heading: String,
     /// What it was measured on.
     pub facts: Vec<Fact>,
@@ -49,7 +46,6 @@ pub struct Section {
     pub whole_answers: Grid,
     /// The first router against the others.
     pub differences: Grid,
-    /// The plots.
     pub pictures: Vec<Picture>,
     /// Milliseconds a token, by part.
     pub split: Grid,
@@ -77,7 +73,6 @@ pub struct TaskSummary {
 }
 
 impl Section {
-    /// Of a record.
     pub fn of(record: &Record) -> Result<Self, ReportError> {
         let table = Table::of(record);
         let measure = Measure::of(record);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tandem::Mode;
+
 use super::{Report, numbers::percent};
 use crate::eval::{
     costs::{Costs, TimeSplit},

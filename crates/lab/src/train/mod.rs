@@ -53,7 +53,6 @@ pub struct SampleOrigin {
     pub hidden: usize,
     /// The fingerprint of the model and its adapters.
     pub model: String,
-    /// The model's name.
     pub model_name: String,
     /// A digest of the samples.
     pub data: String,
@@ -77,13 +76,11 @@ pub struct Epoch {
 /// What training gives.
 #[derive(Clone, Debug)]
 pub struct Trained {
-    /// The router.
     pub file: RouterFile,
     /// How it does on the report examples.
     pub curves: Curves,
     /// The share of positions asked at for thresholds 0.1 to 0.9, on the report examples.
     pub shares: Vec<Point>,
-    /// How training went.
     pub epochs: Vec<Epoch>,
     /// The largest difference between a score of the file and of the network it was made from, on
     /// the tuning examples: what half precision costs.

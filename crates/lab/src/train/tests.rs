@@ -36,7 +36,6 @@ fn deviation(d: usize) -> f32 {
     (1 + d % 3) as f32
 }
 
-/// Roughly normal numbers.
 fn hidden(seed: u64) -> Vec<f32> {
     let normal = |d: usize| {
         let sum: f64 = (0..6).map(|i| uniform(seed ^ 0x5eed, d * 6 + i) - 0.5).sum();

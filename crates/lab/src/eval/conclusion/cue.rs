@@ -23,7 +23,6 @@ pub struct CuePhrase<'a> {
     pub behind: &'a str,
     /// Whether it is whole: not a box without its last brace.
     pub whole: bool,
-    /// Where this begins.
     at: usize,
 }
 

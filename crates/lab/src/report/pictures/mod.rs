@@ -23,13 +23,11 @@ use crate::eval::table::Row;
 pub struct Picture {
     /// Its name in the section.
     pub name: &'static str,
-    /// Above it.
     pub title: String,
     /// For those who cannot see it.
     pub description: String,
     /// Below it: what it shows, and what it does not.
     pub caption: String,
-    /// What is drawn.
     pub drawing: Drawing,
     /// What the lines or parts are.
     pub legend: Vec<Key>,
@@ -38,7 +36,6 @@ pub struct Picture {
 /// An entry of a legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Key {
-    /// What it is.
     pub name: String,
     /// What it looks like.
     pub swatch: Drawing,

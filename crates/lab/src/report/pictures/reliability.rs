@@ -14,7 +14,6 @@ use crate::report::{
 /// How the scores of an answer's tokens become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
-    /// Their mean.
     Mean,
     /// The lowest of them.
     Lowest,

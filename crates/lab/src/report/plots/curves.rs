@@ -25,7 +25,6 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// One direction of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures.
     pub name: String,
     /// From where to where.
     pub range: Range<f64>,
@@ -36,20 +35,16 @@ pub struct Axis {
 /// A measured point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPoint {
-    /// Across.
     pub x: f64,
-    /// Up.
     pub y: f64,
     /// Where 95 % of redrawn values lie.
     pub interval: Option<(f64, f64)>,
-    /// Said beside it.
     pub label: Option<String>,
 }
 
 /// How a line shows its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// As a band.
     Band,
     /// As a stroke at every point.
     Whiskers,
@@ -62,9 +57,7 @@ pub enum Intervals {
 pub struct Line {
     /// As the legend names it.
     pub name: String,
-    /// Its look.
     pub style: Style,
-    /// Its points.
     pub data_points: Vec<DataPoint>,
     /// How it shows its intervals.
     pub intervals: Intervals,
@@ -73,29 +66,23 @@ pub struct Line {
 /// A height to compare with, drawn across.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Said on it.
     pub name: String,
-    /// How high.
     pub y: f64,
 }
 
 /// A plot of lines.
 #[derive(Clone, Debug)]
 pub struct Curves {
-    /// Across.
     pub x: Axis,
-    /// Up.
     pub y: Axis,
     /// In the order of the legend.
     pub lines: Vec<Line>,
-    /// Behind the lines.
     pub levels: Vec<Level>,
     /// Whether to show where both directions are equal.
     pub diagonal: bool,
 }
 
 impl Curves {
-    /// As a picture.
     pub fn draw(&self) -> Result<Drawing, ReportError> {
         draw(SIZE, |area| {
             let mut builder = ChartBuilder::on(area);
