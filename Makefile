@@ -24,7 +24,7 @@ serve: build models ## the API and the page, with the default pair; prints the a
 	@$(TANDEM) serve
 
 soak: build models ## ten thousand requests to the edge server, with the real small model; minutes
-	@$(CARGO) test --release --workspace --test all -- --ignored --nocapture soak
+	@$(CARGO) test --release --workspace --test it -- --ignored --nocapture soak
 
 test: build models llama-server onnxruntime ## every test, with real models; prints its counts
 	@scripts/test.sh

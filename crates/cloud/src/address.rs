@@ -86,12 +86,6 @@ impl Key {
     }
 }
 
-impl From<String> for Key {
-    fn from(key: String) -> Self {
-        Self(key)
-    }
-}
-
 impl FromStr for Key {
     type Err = String;
 

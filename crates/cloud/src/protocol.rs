@@ -107,9 +107,9 @@ pub enum Want {
     Word(bool),
 }
 
-/// Where both sides stand before what is appended.
+/// A prefix of what was accepted, so that two sides can tell whether they mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Prefix {
     /// How much was accepted.
     pub position: usize,
     /// [`prefix_hash`] of it.
@@ -233,7 +233,7 @@ pub struct Failure {
     pub error: Problem,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub have: Option<Place>,
+    pub have: Option<Prefix>,
 }
 
 /// An error in OpenAI's shape.

@@ -1,4 +1,4 @@
-//! A share of tokens, as users write it.
+//! A share of tokens, and how users write it.
 
 use std::{fmt, str::FromStr};
 
@@ -7,12 +7,12 @@ use std::{fmt, str::FromStr};
 pub struct Share(f32);
 
 impl Share {
-    /// `None` outside 0..=1.
+    /// Returns `None` for numbers outside 0..=1.
     pub fn new(share: f32) -> Option<Self> {
         (0.0..=1.0).contains(&share).then_some(Self(share))
     }
 
-    /// From 0 to 1.
+    /// The share as a number from 0 to 1.
     pub fn value(self) -> f32 {
         self.0
     }

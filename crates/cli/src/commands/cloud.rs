@@ -5,7 +5,10 @@ use std::{path::Path, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use cloud::service::Collector;
 use engine::{Compute, LoadOptions};
-use server::cloud::{Config, LazyModel, app, run};
+use server::{
+    cloud::{Config, LazyModel, app, run},
+    http::Keys,
+};
 use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
@@ -23,6 +26,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     if args.sessions > MOST_SESSIONS {
         return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
     }
+    let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
     let store = Store::open()?;
     let mut cloud = LocalCloud { model: args.cloud_model, adapters: adapters(&args.cloud_adapter) };
     if let Some(preset) = &args.preset {
@@ -32,6 +36,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
+    let loopback = address.ip().is_loopback();
     let options = LoadOptions {
         cells: args.cache_tokens.max(args.machine.context),
         ..cloud.options(&store, &args.machine.config(), args.sessions)?
@@ -41,7 +46,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
-    if !address.ip().is_loopback() && args.key.is_none() {
+    if !loopback && keys.is_empty() {
         say(&format!("warning: everybody who reaches {address} can use this cloud; set --key"));
     }
     if let Some(folder) = &args.collect {
@@ -49,7 +54,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         say(&format!("collecting what edges with --share-states send in {folder}"));
     }
     say(&format!("listening on http://{address}"));
-    let config = Config { key: args.key, collector: collector.clone(), ..Config::default() };
+    let config = Config { keys, loopback, collector: collector.clone(), ..Config::default() };
     run(listener, app(model, config), interrupted()).await?;
     if let Some(collector) = collector {
         collector.finish();

@@ -17,7 +17,7 @@ use std::{
 
 use cloud::{
     protocol::EdgeModel,
-    service::{Collector, Observed, SampleCounts},
+    service::{Collector, Observation, SampleCounts},
 };
 use decode::Exchange;
 
@@ -110,7 +110,7 @@ impl TrafficCollector {
 
 impl Collector for TrafficCollector {
     /// The first edge that offers its states begins the folder.
-    fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
+    fn accepts(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String> {
         let info = self.info(edge, exchange)?;
         let mut traffic = lock(&self.traffic);
         let checked = match &*traffic {
@@ -133,11 +133,11 @@ impl Collector for TrafficCollector {
         }
     }
 
-    fn number(&self) -> u32 {
+    fn next_conversation(&self) -> u32 {
         self.examples.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take(&self, observed: Observed<'_>) {
+    fn take(&self, observed: Observation<'_>) {
         let sample = sample(observed);
         let queue = lock(&self.queue);
         let count = match queue.as_ref().map(|queue| queue.samples.try_send(sample)) {
@@ -171,8 +171,9 @@ impl Drop for TrafficCollector {
 }
 
 /// What is kept of a position.
-fn sample(observed: Observed<'_>) -> Sample {
-    let Observed { vocabulary, exchange, edge: seen, likeliest, conversation, position } = observed;
+fn sample(observed: Observation<'_>) -> Sample {
+    let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
+        observed;
     let piece = vocabulary.piece(likeliest);
     let cloud = match exchange {
         _ if vocabulary.is_end(likeliest) => Choice::End,

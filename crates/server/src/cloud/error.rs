@@ -1,43 +1,9 @@
-//! The one door through which errors leave the server.
+//! The service's errors as HTTP.
 
-use ::cloud::{
-    protocol::{Failure, Place, Problem, code},
-    service::ServiceError,
-};
-use axum::{
-    Json,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use ::cloud::service::ServiceError;
+use axum::http::StatusCode;
 
-/// An error as the caller sees it.
-#[derive(Debug)]
-pub(crate) struct ApiError {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
-    have: Option<Place>,
-}
-
-impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), have: None }
-    }
-
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, code::INVALID, message)
-    }
-
-    pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, code::NOT_FOUND, message)
-    }
-
-    pub fn internal(error: &dyn std::error::Error) -> Self {
-        tracing::error!(%error, "the server failed");
-        let message = "the server failed; its log says why";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL, message)
-    }
-}
+use crate::http::ApiError;
 
 impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
@@ -54,21 +20,29 @@ impl From<ServiceError> for ApiError {
         if status.is_server_error() && error != ServiceError::Busy {
             tracing::error!(%error, "a request failed");
         }
-        let code = error.code();
-        let have = match error {
-            ServiceError::Conflict { have, .. } => Some(have),
-            _ => None,
-        };
-        Self { status, code, message, have }
+        let told = Self::new(status, message).code(error.code());
+        match error {
+            ServiceError::Conflict { have, .. } => told.have(have),
+            _ => told,
+        }
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let kind =
-            if self.status.is_server_error() { "server_error" } else { "invalid_request_error" };
-        let (message, kind, code) = (self.message, kind.into(), self.code.into());
-        let failure = Failure { error: Problem { message, kind, code }, have: self.have };
-        (self.status, Json(failure)).into_response()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_may_name_paths_stay_here() {
+        let reason = String::from("/home/somebody/model.gguf cannot be loaded");
+        for error in [
+            ServiceError::ModelFailed { reason: reason.clone() },
+            ServiceError::Internal { reason },
+        ] {
+            let told = ApiError::from(error);
+            assert_eq!(told.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let body = format!("{:?}", told.body());
+            assert!(body.contains("log says why") && !body.contains("somebody"), "{body}");
+        }
     }
 }

@@ -1,24 +1,22 @@
 //! Figures for Prometheus.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use ::cloud::{
     protocol::Cost,
     service::{Collector, Observer},
 };
 use prometheus_client::{
-    encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+
+use crate::http::metrics::RequestCounter;
 
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<[(&'static str, String); 2], Counter>,
+    pub requests: RequestCounter,
     prefilled: Counter,
     cached: Counter,
     decoded: Counter,
@@ -35,7 +33,7 @@ impl Metrics {
         let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem_cloud"),
-            requests: Family::default(),
+            requests: RequestCounter::default(),
             prefilled: Counter::default(),
             cached: Counter::default(),
             decoded: Counter::default(),
@@ -47,8 +45,7 @@ impl Metrics {
             lost: Counter::default(),
         };
         let r = &mut metrics.registry;
-        let help = "Requests answered, by route and status";
-        r.register("requests", help, metrics.requests.clone());
+        metrics.requests.register(r);
         r.register("prefilled_tokens", "Tokens read for answers", metrics.prefilled.clone());
         r.register("cached_tokens", "Tokens found in the cache", metrics.cached.clone());
         r.register("decoded_tokens", "Tokens written", metrics.decoded.clone());
@@ -66,14 +63,8 @@ impl Metrics {
         metrics
     }
 
-    /// A request was answered.
-    pub fn request(&self, route: &str, status: u16) {
-        let labels = [("route", route.to_owned()), ("status", status.to_string())];
-        self.requests.get_or_create(&labels).inc();
-    }
-
-    /// All of it, as Prometheus reads it.
-    pub fn text_format(&self, sessions: usize) -> Result<String, fmt::Error> {
+    /// All of it, with what is going on at this moment.
+    pub fn registry(&self, sessions: usize) -> &Registry {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
         if let Some(collector) = &self.collector {
             // The collector counts for itself; this is where the two are brought together.
@@ -81,9 +72,7 @@ impl Metrics {
             self.collected.inner().store(counts.taken, Ordering::Relaxed);
             self.lost.inner().store(counts.lost, Ordering::Relaxed);
         }
-        let mut text = String::new();
-        encode(&mut text, &self.registry)?;
-        Ok(text)
+        &self.registry
     }
 }
 

@@ -22,9 +22,10 @@ pub enum CloudLocation {
     None,
 }
 
-/// What a text tells of itself.
+/// What there is to say of a text besides its words. Its name is not `Summary`: the document has
+/// one already, the answer's.
 #[derive(ToSchema)]
-pub struct Summary {
+pub struct TextSummary {
     mode: Mode,
     #[schema(required = true)]
     router: Option<String>,

@@ -12,7 +12,7 @@ use super::{error::public, schema};
 pub struct Summary {
     /// As every face of Tandem tells it.
     #[serde(flatten)]
-    #[schema(value_type = schema::Summary)]
+    #[schema(value_type = schema::TextSummary)]
     pub summary: tandem::Summary,
     /// Every token, where that was asked for and the answer is told all at once.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ fn seen(proposed: u32, piece: &str) -> DecodedState {
 fn some((conversation, position): (u32, usize)) -> Sample {
     let (vocabulary, edge, likeliest) = (&FakeVocabulary::new(&[]), &seen(5, ""), Token(5));
     let exchange = Exchange::Ids;
-    sample(Observed { vocabulary, exchange, edge, likeliest, conversation, position })
+    sample(Observation { vocabulary, exchange, edge, likeliest, conversation, position })
 }
 
 fn send(collector: &TrafficCollector, sample: Sample) {
@@ -34,8 +34,9 @@ fn the_two_agree_by_id_by_word_or_by_ending() {
     let agrees = |exchange, edge: DecodedState, cloud| {
         let (vocabulary, edge, likeliest) = (&vocabulary, &edge, Token(cloud));
         let (conversation, position) = (0, 0);
-        let observed = Observed { vocabulary, exchange, edge, likeliest, conversation, position };
-        sample(observed).agrees.unwrap()
+        let observation =
+            Observation { vocabulary, exchange, edge, likeliest, conversation, position };
+        sample(observation).agrees.unwrap()
     };
     for (proposed, cloud, agree) in
         [(257, 257, true), (257, 258, false), (0, 0, true), (0, 257, false), (257, 0, false)]
@@ -62,7 +63,7 @@ fn what_is_left_is_written_at_the_end_and_a_second_start_resumes() {
     let collector = start().unwrap();
     // Two may not write into one folder.
     assert!(matches!(start(), Err(CollectionError::InUse { .. })));
-    collector.welcome(edge("small"), Exchange::Ids).unwrap();
+    collector.accepts(edge("small"), Exchange::Ids).unwrap();
     for at in 0..SHARD + 3 {
         send(&collector, some((at as u32 / 100, at)));
     }
@@ -74,10 +75,10 @@ fn what_is_left_is_written_at_the_end_and_a_second_start_resumes() {
 
     let again = start().unwrap();
     assert_eq!(again.examples.load(Ordering::Relaxed), 3);
-    let refused = again.welcome(edge("tiny"), Exchange::Ids).unwrap_err();
+    let refused = again.accepts(edge("tiny"), Exchange::Ids).unwrap_err();
     assert!(refused.contains("small") && refused.contains("tiny"), "{refused}");
-    assert!(again.welcome(edge("small"), Exchange::Text).unwrap_err().contains("travels"));
-    again.welcome(edge("small"), Exchange::Ids).unwrap();
+    assert!(again.accepts(edge("small"), Exchange::Text).unwrap_err().contains("travels"));
+    again.accepts(edge("small"), Exchange::Ids).unwrap();
     send(&again, some((3, 1)));
     drop(again);
     assert_eq!(count(), SHARD + 4);
@@ -90,13 +91,13 @@ fn what_is_left_is_written_at_the_end_and_a_second_start_resumes() {
 fn edges_that_make_no_sense_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
-    for odd in [
+    for wrong in [
         EdgeModel { hidden: 0, ..edge("small") },
         EdgeModel { hidden: usize::MAX, ..edge("small") },
         edge("small\n"),
         edge(&"x".repeat(2000)),
     ] {
-        assert!(collector.welcome(odd, Exchange::Ids).is_err());
+        assert!(collector.accepts(wrong, Exchange::Ids).is_err());
     }
     assert!(!folder.path().join("collection.json").exists());
 }
@@ -105,7 +106,7 @@ fn edges_that_make_no_sense_are_refused() {
 fn a_disk_that_fails_is_counted_and_nothing_else_happens() {
     let folder = tempfile::tempdir().unwrap();
     let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
-    collector.welcome(edge("small"), Exchange::Ids).unwrap();
+    collector.accepts(edge("small"), Exchange::Ids).unwrap();
     // A folder where a file is to be written stands for a disk that says no.
     fs::create_dir(folder.path().join("traffic-00000.safetensors.partial")).unwrap();
     for at in 0..SHARD + 1 {

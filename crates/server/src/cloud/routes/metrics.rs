@@ -2,27 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{MatchedPath, Request, State},
-    http::header,
-    middleware::Next,
-    response::{IntoResponse, Response},
+use axum::{extract::State, response::Response};
+
+use crate::{
+    cloud::Server,
+    http::{ApiError, metrics::response},
 };
 
-use crate::cloud::{Server, error::ApiError};
-
 pub async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, ApiError> {
-    let text = server.metrics.text_format(server.service.sessions());
-    let text = text.map_err(|e| ApiError::internal(&e))?;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
-}
-
-/// Counts requests by route, as it is written in the table of routes.
-pub async fn count(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
-    let route = route.as_ref().map_or("other", MatchedPath::as_str);
-    server.metrics.request(route, response.status().as_u16());
-    response
+    response(server.metrics.registry(server.service.sessions()))
 }

@@ -10,7 +10,10 @@ use axum::{
     http::StatusCode,
 };
 
-use crate::cloud::{Server, body::Body, error::ApiError};
+use crate::{
+    cloud::{Server, body::Body},
+    http::ApiError,
+};
 
 type Served<T> = Result<Json<T>, ApiError>;
 
