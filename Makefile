@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build bindings \
+.PHONY: demo device serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -63,7 +63,10 @@ lint-workflows: ## actionlint over the workflows
 	@scripts/release/lint_workflows.sh
 
 build: $(ENV)
-	@$(CARGO) build --release --workspace
+	@$(CARGO) build --release --workspace --exclude tandem-python
+
+wheel: build ## the Python package for this machine; prints where it is
+	@scripts/python/wheel.sh $(TANDEM)
 
 bindings: $(ENV)
 	@$(CARGO) build --release --package llama-cpp-sys-2

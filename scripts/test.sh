@@ -12,7 +12,8 @@ try() {
     [ "${PIPESTATUS[0]}" = 0 ] || status=1
 }
 programs() {
-    RUST_BACKTRACE=0 cargo test --release --workspace --no-fail-fast "$@"
+    # The Python package is built and tested by scripts/python/test.sh.
+    RUST_BACKTRACE=0 cargo test --release --workspace --exclude tandem-python --no-fail-fast "$@"
 }
 counts() {
     awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
@@ -31,6 +32,7 @@ try programs --lib --bins --tests -- --skip serial::
 # One at a time: two models on the same cores run at a third of their speed.
 try programs --test '*' -- --test-threads=1 serial::
 try scripts/clients/test.sh target/release/tandem
+try scripts/python/test.sh target/release/tandem
 try scripts/page/test.sh
 try scripts/page/real.sh target/release/tandem chat compare
 try scripts/report/test.sh

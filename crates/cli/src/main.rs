@@ -23,6 +23,7 @@ use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use args::{Args, Command};
 use config::UsageError;
+use tandem::error::describe;
 
 fn main() -> ExitCode {
     engine::tune();
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            show::say(&format!("error: {}", describe(&error)));
+            show::say(&format!("error: {}", describe(error.as_ref())));
             ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
@@ -84,17 +85,6 @@ fn is_usage(error: &anyhow::Error) -> bool {
     }
     let library = error.downcast_ref::<tandem::Error>();
     error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
-}
-
-/// The whole chain of causes, each said once.
-fn describe(error: &anyhow::Error) -> String {
-    let mut parts: Vec<String> = vec![];
-    for cause in error.chain().map(ToString::to_string) {
-        if !parts.iter().any(|said| said.contains(&cause)) {
-            parts.push(cause);
-        }
-    }
-    parts.join(": ")
 }
 
 /// Whoever read our output has gone: `tandem run … | head` is no failure.

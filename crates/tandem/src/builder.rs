@@ -22,6 +22,7 @@ pub const MAX_TOKENS: usize = 256;
 /// this process, and the general router.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
+    store: Option<Store>,
     edge: EdgeConfig,
     cloud: CloudConfig,
     ask: AskConfig,
@@ -42,6 +43,12 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Where models and presets are; otherwise in the user's home and beside this program.
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
     /// `hf:OWNER/REPO` once it is pulled.
     pub fn edge(mut self, model: impl Into<String>) -> Self {
@@ -194,20 +201,23 @@ impl Builder {
 
     /// Finds the files and loads the router. Models are loaded by the first text that needs them.
     pub fn build(self) -> Result<Tandem, Error> {
-        let this = self.with_preset()?;
+        let store = match self.store.clone() {
+            Some(store) => store,
+            None => Store::open()?,
+        };
+        let this = self.with_preset(&store)?;
         let no_cloud = matches!(this.cloud, CloudConfig::None);
         if this.mode == Mode::Large && no_cloud {
             let reason = "mode large needs the cloud: it does not work with --offline";
             return Err(Error::Usage(reason.into()));
         }
-        let store = Store::open()?;
         let router = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;
             NamedRouter::choose(this.router.as_ref(), &store, &edge)?
         } else {
             RouterKind::Never.into()
         };
-        let policy = router.policy(this.threshold, this.budget.map(share).transpose()?);
+        let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
         let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
         let max_tokens = this.max_tokens.unwrap_or(MAX_TOKENS);
         let defaults = Defaults {
@@ -232,13 +242,12 @@ impl Builder {
     }
 
     /// Fills in what the preset provides and was not given.
-    fn with_preset(mut self) -> Result<Self, Error> {
+    fn with_preset(mut self, store: &Store) -> Result<Self, Error> {
         let Some(given) = &self.preset else { return Ok(self) };
-        let store = Store::open()?;
-        let preset = preset::load(&store, given)?;
+        let preset = preset::load(store, given)?;
         let own_router = self.router.is_some();
         let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
-        preset::apply(&store, &preset, edge, cloud, Some(&mut self.router))?;
+        preset::apply(store, &preset, edge, cloud, Some(&mut self.router))?;
         // A preset's defaults were made for its own router.
         if !own_router && self.threshold.is_none() && self.budget.is_none() {
             let (threshold, budget) = preset::defaults(&preset)?;
@@ -248,9 +257,4 @@ impl Builder {
         self.preset = Some(preset.manifest().name.clone());
         Ok(self)
     }
-}
-
-fn share(share: f32) -> Result<Share, Error> {
-    let wrong = || Error::Usage(format!("a budget is a share of tokens from 0 to 1, not {share}"));
-    Share::new(share).ok_or_else(wrong)
 }

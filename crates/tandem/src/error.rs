@@ -76,3 +76,17 @@ pub enum Error {
     #[error("a task of this program failed: {0}")]
     Internal(String),
 }
+
+/// The whole chain of causes, each said once: what people are told.
+pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut parts: Vec<String> = vec![];
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !parts.iter().any(|said| said.contains(&cause)) {
+            parts.push(cause);
+        }
+        next = error.source();
+    }
+    parts.join(": ")
+}

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::Error;
+
 /// A share of tokens from 0 to 1: what `--budget` takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(f32);
@@ -15,6 +17,15 @@ impl Share {
     /// The share as a number from 0 to 1.
     pub fn value(self) -> f32 {
         self.0
+    }
+}
+
+impl TryFrom<f32> for Share {
+    type Error = Error;
+
+    fn try_from(share: f32) -> Result<Self, Error> {
+        let wrong = || format!("a budget is a share of tokens from 0 to 1, not {share}");
+        Self::new(share).ok_or_else(|| Error::Usage(wrong()))
     }
 }
 

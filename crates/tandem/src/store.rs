@@ -20,6 +20,9 @@ pub struct Store {
     pub home: Home,
     /// The models that have a name.
     pub catalog: Catalog,
+    /// The program beside which presets came. It is this process's own, unless this library is a
+    /// part of somebody else's.
+    pub program: Option<PathBuf>,
 }
 
 impl Store {
@@ -38,7 +41,9 @@ impl Store {
                 Catalog::parse(&fs::read_to_string(path).map_err(failed)?)?
             }
         };
-        Ok(Self { home: Home::find(Environment::read())?, catalog })
+        // Links are followed: what came with the program lies beside its file.
+        let program = std::env::current_exe().and_then(fs::canonicalize).ok();
+        Ok(Self { home: Home::find(Environment::read())?, catalog, program })
     }
 
     /// The path of a model that is given by its path, by its name in the catalog or on the hub, or
@@ -70,9 +75,7 @@ impl Store {
 
     /// The folders in which presets are searched by name.
     pub fn presets(&self) -> SearchPath {
-        // A link to the program is followed, because the presets are beside the program itself.
-        let program = std::env::current_exe().and_then(fs::canonicalize).ok();
-        SearchPath::new(&self.home, program.as_deref())
+        SearchPath::new(&self.home, self.program.as_deref())
     }
 }
 

@@ -130,7 +130,8 @@ impl<P: Pair> Tandem<P> {
         })
     }
 
-    fn usual_sampling(&self) -> Sampling {
+    /// How tokens are chosen where a request does not say, with the seed it gets.
+    pub fn usual_sampling(&self) -> Sampling {
         let Defaults { sampling, seeded, .. } = self.shared.defaults;
         let seed = if seeded { sampling.seed } else { random_seed() };
         Sampling { seed, ..sampling }
