@@ -10,8 +10,8 @@ mod answer;
 mod args;
 mod commands;
 mod config;
-mod crew;
 mod interrupt;
+#[cfg(feature = "lab")]
 mod progress;
 mod report;
 mod show;
@@ -23,6 +23,7 @@ use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use args::{Args, Command};
 use config::UsageError;
+use tandem::error::describe;
 
 fn main() -> ExitCode {
     engine::tune();
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            show::say(&format!("error: {}", describe(&error)));
+            show::say(&format!("error: {}", describe(error.as_ref())));
             ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
@@ -54,7 +55,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "lab")]
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         #[cfg(feature = "lab")]
-        Command::Report(args) => commands::report::report(&args),
+        Command::Report(args) => commands::report::report(args),
         #[cfg(not(feature = "lab"))]
         Command::Router(args) => args.refuse("router"),
         #[cfg(not(feature = "lab"))]
@@ -78,19 +79,12 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 
 /// Whether the user has to write something else, rather than mend something.
 fn is_usage(error: &anyhow::Error) -> bool {
+    #[cfg(feature = "lab")]
+    if error.downcast_ref::<lab::Error>().is_some_and(lab::Error::is_usage) {
+        return true;
+    }
     let library = error.downcast_ref::<tandem::Error>();
     error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
-}
-
-/// The whole chain of causes, each said once.
-fn describe(error: &anyhow::Error) -> String {
-    let mut parts: Vec<String> = vec![];
-    for cause in error.chain().map(ToString::to_string) {
-        if !parts.iter().any(|said| said.contains(&cause)) {
-            parts.push(cause);
-        }
-    }
-    parts.join(": ")
 }
 
 /// Whoever read our output has gone: `tandem run … | head` is no failure.

@@ -107,9 +107,9 @@ pub enum Want {
     Word(bool),
 }
 
-/// Where both sides stand before what is appended.
+/// A prefix of what was accepted, so that two sides can tell whether they mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Prefix {
     /// How much was accepted.
     pub position: usize,
     /// [`prefix_hash`] of it.
@@ -233,7 +233,7 @@ pub struct Failure {
     pub error: Problem,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub have: Option<Place>,
+    pub have: Option<Prefix>,
 }
 
 /// An error in OpenAI's shape.
@@ -294,7 +294,7 @@ pub struct Health {
 
 /// Names a prefix, so that two sides can tell whether they mean the same.
 pub fn prefix_hash(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes)[..8].iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(&Sha256::digest(bytes)[..8])
 }
 
 /// The bytes of a prefix of ids.

@@ -14,6 +14,7 @@
 //! - [`boundary`]: word boundaries, for models with different vocabularies
 //! - [`transcript`]: the accepted text; [`text`] and [`stop`] decide how much of it can be shown
 //! - [`trace`] and [`stats`]: what is recorded of every token and of the whole text
+//! - [`statistics`]: percentiles of measured values; [`hex`](hex()): digests as text
 //! - `fake`: scripted models for tests (feature `fakes`)
 //!
 //! Nothing here knows HTTP or tensors.
@@ -30,11 +31,13 @@ pub mod edge;
 pub mod fake;
 pub mod features;
 pub mod generation;
+mod hex;
 pub mod logits;
 pub mod relay;
 pub mod router;
 pub mod sampling;
 pub mod session;
+pub mod statistics;
 pub mod stats;
 pub mod step;
 pub mod stop;
@@ -50,6 +53,7 @@ pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use generation::Generation;
+pub use hex::hex;
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

@@ -1,5 +1,5 @@
 //! What a session says its edge read is what the edge read, not what it was meant to read.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use tandem_decode::{
     Limits, Plan, Router, Sampling, Score, Session, Stats, Step, Vocabulary,

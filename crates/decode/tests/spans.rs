@@ -1,5 +1,5 @@
 //! What a subscriber sees of the loop: one span for each station of every position.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use std::{
     fmt,

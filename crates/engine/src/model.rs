@@ -170,7 +170,7 @@ pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
             n => hash.update(&buffer[..n]),
         }
     }
-    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    Ok(decode::hex(&hash.finalize()[..8]))
 }
 
 /// Refuses files that are not GGUF, with a clearer message than llama.cpp's.

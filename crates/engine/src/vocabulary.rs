@@ -116,8 +116,7 @@ impl Vocabulary for ModelVocabulary {
                 hash.update(&text);
                 hash.update(attributes.to_le_bytes());
             }
-            let digest = hash.finalize();
-            Fingerprint(digest[..16].iter().map(|b| format!("{b:02x}")).collect())
+            Fingerprint(decode::hex(&hash.finalize()[..16]))
         };
         self.fingerprint.get_or_init(compute).clone()
     }

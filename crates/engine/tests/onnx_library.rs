@@ -1,6 +1,6 @@
 //! A library that is missing, damaged or too old is reported with what to do. This test is a process
 //! of its own, because a process can load only one library.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     fs,

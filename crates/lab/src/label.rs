@@ -19,7 +19,6 @@ use crate::collect::{Label, LabelSource, Sample};
 pub struct Judgement {
     /// The characters that became whole with the token.
     pub text: String,
-    /// Its log-probability.
     pub logprob: f32,
     /// Whether the cloud would have chosen it.
     pub chosen: bool,
@@ -29,8 +28,7 @@ pub struct Judgement {
 
 /// A worked answer, as the edge read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading<'a> {
-    /// Its tokens.
+pub struct EdgeReading<'a> {
     pub tokens: &'a [Token],
     /// The edge's view of each position before its token was read.
     pub steps: &'a [Step],
@@ -49,7 +47,7 @@ pub struct Labelled {
 
 /// Labels every eligible position.
 pub fn label(
-    reading: Reading<'_>,
+    reading: EdgeReading<'_>,
     vocabulary: &dyn Vocabulary,
     exchange: Exchange,
     judgements: &[Judgement],
@@ -127,7 +125,7 @@ fn place(ends: &[usize], byte: usize) -> Option<usize> {
 impl Unit {
     fn label(
         &self,
-        reading: Reading<'_>,
+        reading: EdgeReading<'_>,
         vocabulary: &dyn Vocabulary,
         judgements: &[Judgement],
     ) -> Labelled {
@@ -219,7 +217,7 @@ mod tests {
             chosen: given == greedy,
             greedy: (*greedy).into(),
         });
-        let reading = Reading { tokens: &tokens, steps: &steps, example: 5 };
+        let reading = EdgeReading { tokens: &tokens, steps: &steps, example: 5 };
         label(reading, &vocabulary, by, &judged.collect::<Vec<_>>())
     }
 

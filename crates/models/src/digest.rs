@@ -28,8 +28,7 @@ pub fn copy(
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            let digest = hash.finalize();
-            return Ok((bytes, digest.iter().map(|b| format!("{b:02x}")).collect()));
+            return Ok((bytes, decode::hex(&hash.finalize())));
         }
         hash.update(&buffer[..count]);
         write(&buffer[..count])?;

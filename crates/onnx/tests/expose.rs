@@ -1,5 +1,5 @@
 //! Hidden states are found and made outputs, or refused with a reason, in graphs of many kinds.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     fs,

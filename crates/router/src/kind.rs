@@ -18,9 +18,7 @@ pub enum RouterKind {
     Entropy,
     /// By lot; with a share, at that share of positions.
     Random(Option<f32>),
-    /// Trusts everything.
     Never,
-    /// Trusts nothing.
     Always,
 }
 

@@ -5,7 +5,6 @@ use decode::{Router, Score, Step, sampling};
 /// Scores by a hash of seed and position alone: the same seed asks at the same positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
-    /// Which positions.
     pub seed: u64,
     /// The share of positions to ask at, whatever the threshold between 0 and 1; without it the
     /// threshold itself is the share.

@@ -12,25 +12,12 @@ use thiserror::Error;
 /// What is wrong with the tensors of a file.
 #[derive(Debug, Error)]
 pub enum Malformed {
-    /// The container itself.
     #[error("it is not a whole safetensors file ({0}): copy it again or write it anew")]
     Container(#[from] SafeTensorError),
-    /// A tensor of another type or shape.
     #[error("its tensor {name} is {found} where {wanted} is needed: write it anew")]
-    Tensor {
-        /// Which.
-        name: &'static str,
-        /// What it is.
-        found: String,
-        /// What it should be.
-        wanted: String,
-    },
-    /// No tensor of this name.
+    Tensor { name: &'static str, found: String, wanted: String },
     #[error("it has no tensor {name}: it was written by something else")]
-    Missing {
-        /// Which.
-        name: &'static str,
-    },
+    Missing { name: &'static str },
 }
 
 /// A number as safetensors keep it.
@@ -123,12 +110,10 @@ impl Writer {
         Self { tensors: vec![], metadata: HashMap::from([(key.to_owned(), value)]) }
     }
 
-    /// Adds a tensor.
     pub fn add<T: Element>(&mut self, name: &'static str, shape: &[usize], values: &[T]) {
         self.tensors.push((name, T::DTYPE, shape.to_vec(), T::encode(values)));
     }
 
-    /// The whole file.
     pub fn bytes(self) -> Result<Vec<u8>, Malformed> {
         let mut views = Vec::with_capacity(self.tensors.len());
         for (name, dtype, shape, bytes) in &self.tensors {

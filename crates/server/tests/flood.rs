@@ -1,9 +1,9 @@
 //! Ten thousand requests to scripted models, and what is left behind.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "all/mixed/mod.rs"]
+#[path = "it/mixed/mod.rs"]
 mod mixed;
-#[path = "all/scripted/mod.rs"]
+#[path = "it/scripted/mod.rs"]
 mod scripted;
 
 use std::sync::{Arc, atomic::Ordering};

@@ -1,4 +1,4 @@
-//! From wishes to a pair.
+//! The options of a pair, and building it.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::{
     NamedRouter, PairConfig, RouterRegistry, RouterSpec, Share, Store, Tandem, preset,
 };
 
-/// The system message where none is given: the models' own defaults differ.
+/// The default system message. Both models get it, because their own defaults differ.
 pub const SYSTEM: &str = "You are a helpful assistant.";
 
-/// Tokens an answer may have where nobody says.
+/// The default limit on the tokens of an answer.
 pub const MAX_TOKENS: usize = 256;
 
-/// What a pair is to be made of. Everything has a default: the default models of the catalog, the
-/// large one in this process, and the general router.
+/// The options of a pair. All have defaults: the default models of the catalog, the large one in
+/// this process, and the general router.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
+    store: Option<Store>,
     edge: EdgeConfig,
     cloud: CloudConfig,
     ask: AskConfig,
@@ -42,6 +43,12 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Where models and presets are; otherwise in the user's home and beside this program.
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
     /// `hf:OWNER/REPO` once it is pulled.
     pub fn edge(mut self, model: impl Into<String>) -> Self {
@@ -49,81 +56,81 @@ impl Builder {
         self
     }
 
-    /// A LoRA adapter of the small model.
+    /// Adds a LoRA adapter for the small model.
     pub fn edge_adapter(mut self, adapter: Adapter) -> Self {
         self.edge.adapters.push(adapter);
         self
     }
 
-    /// Everything about the small model at once.
+    /// Sets all options of the small model.
     pub fn edge_config(mut self, edge: EdgeConfig) -> Self {
         self.edge = edge;
         self
     }
 
-    /// The large model, to run in this process; named as the small one is.
+    /// The large model, which then runs in this process; named like the small one.
     pub fn cloud(mut self, model: impl Into<String>) -> Self {
         let model = Some(model.into());
         self.cloud = CloudConfig::Local(LocalCloud { model, adapters: vec![] });
         self
     }
 
-    /// A large model that is served elsewhere: by `tandem cloud`, SGLang, vLLM, llama-server or
-    /// anything with OpenAI's `/v1/completions`. Who it is is found out, unless `engine` tells.
+    /// A large model on another server: `tandem cloud`, SGLang, vLLM, llama-server or anything with
+    /// OpenAI's `/v1/completions`. Without `engine`, the kind of server is detected.
     pub fn cloud_at(mut self, endpoint: Endpoint, engine: Option<Engine>) -> Self {
         self.cloud = CloudConfig::Remote(Box::new(Settings { engine, ..Settings::new(endpoint) }));
         self
     }
 
-    /// No cloud: every ask fails, and no socket is ever opened.
+    /// Uses no cloud: every ask fails, and no socket is opened.
     pub fn offline(mut self) -> Self {
         self.cloud = CloudConfig::None;
         self
     }
 
-    /// Everything about the large model at once.
+    /// Sets all options of the large model.
     pub fn cloud_config(mut self, cloud: CloudConfig) -> Self {
         self.cloud = cloud;
         self
     }
 
-    /// How the cloud is asked.
+    /// Sets all options of asks.
     pub fn ask_config(mut self, ask: AskConfig) -> Self {
         self.ask = ask;
         self
     }
 
-    /// How long one ask may take.
+    /// The longest time of one ask. Later the cloud counts as failed.
     pub fn ask_deadline(mut self, deadline: Duration) -> Self {
         self.ask.deadline = deadline;
         self
     }
 
-    /// What a failure of the cloud means for a text.
+    /// What to do when the cloud fails in the middle of a text.
     pub fn on_cloud_error(mut self, on_error: OnCloudError) -> Self {
         self.ask.on_error = on_error;
         self
     }
 
-    /// A network to simulate.
+    /// Simulates a network with delay, jitter and loss in front of the cloud.
     pub fn simulate_network(mut self, delay: Delay) -> Self {
         self.ask.delay = Some(delay);
         self
     }
 
-    /// Who judges the small model: a name such as `top1`, a router file, or one's own.
+    /// The router: a name such as `top1`, a router file, or your own implementation.
     pub fn router(mut self, router: impl Into<RouterSpec>) -> Self {
         self.router = Some(router.into());
         self
     }
 
-    /// Asks the cloud where the router's trust is below this. It comes before a budget.
+    /// Asks the cloud where the router's score is below this. It overrides a budget.
     pub fn threshold(mut self, threshold: Threshold) -> Self {
         self.threshold = Some(threshold);
         self
     }
 
-    /// Near this share of tokens from the cloud, over a long run: 0.07 is one in fourteen.
+    /// Keeps the share of tokens from the cloud near this, over a long run: 0.07 is one in fourteen.
     pub fn budget(mut self, share: f32) -> Self {
         self.budget = Some(share);
         self
@@ -135,77 +142,82 @@ impl Builder {
         self
     }
 
-    /// Who writes where a request does not say.
+    /// The mode of requests that name none.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Requests will ask for other modes than the usual one, so the router is chosen in any case.
+    /// Allows requests to name any mode, so that a router is loaded even if the default mode needs
+    /// none.
     pub fn any_mode(mut self) -> Self {
         self.any_mode = true;
         self
     }
 
-    /// How tokens are chosen. With a seed every text is drawn with it, else each draws its own.
+    /// Sampling parameters. With a seed all texts use it; without one each gets a random seed.
     pub fn sampling(mut self, sampling: Sampling, seed: Option<u64>) -> Self {
         self.sampling = sampling;
         self.seed = seed;
         self
     }
 
-    /// Tokens an answer may have.
+    /// The most tokens of an answer.
     pub fn max_tokens(mut self, tokens: usize) -> Self {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// Texts that end an answer, and are not shown.
+    /// An answer ends before the first of these strings.
     pub fn stops(mut self, stops: Vec<String>) -> Self {
         self.stops = stops;
         self
     }
 
-    /// The system message of conversations that have none.
+    /// The system message for conversations without one.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// The machine the models run on.
+    /// Context length, threads and GPU layers.
     pub fn machine(mut self, machine: Machine) -> Self {
         self.machine = machine;
         self
     }
 
-    /// Texts that are made at once; memory is taken for all of them. One, unless it is told.
+    /// The number of texts that are generated at the same time, 1 by default. Memory is allocated
+    /// for all of them.
     pub fn seats(mut self, seats: usize) -> Self {
         self.seats = Some(seats);
         self
     }
 
-    /// Requests that may wait for a seat; none, unless it is told.
+    /// The number of requests that may wait for a seat, 0 by default.
     pub fn queue(mut self, queue: usize) -> Self {
         self.queue = queue;
         self
     }
 
-    /// Finds the files and chooses the router. Models are loaded by the first text that needs them.
+    /// Finds the files and loads the router. Models are loaded by the first text that needs them.
     pub fn build(self) -> Result<Tandem, Error> {
-        let this = self.with_preset()?;
+        let store = match self.store.clone() {
+            Some(store) => store,
+            None => Store::open()?,
+        };
+        let this = self.with_preset(&store)?;
         let no_cloud = matches!(this.cloud, CloudConfig::None);
         if this.mode == Mode::Large && no_cloud {
-            let reason = "mode large is the cloud's alone: not with --offline";
+            let reason = "mode large needs the cloud: it does not work with --offline";
             return Err(Error::Usage(reason.into()));
         }
-        let store = Store::open()?;
         let router = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;
             NamedRouter::choose(this.router.as_ref(), &store, &edge)?
         } else {
             RouterKind::Never.into()
         };
-        let policy = router.policy(this.threshold, this.budget.map(share).transpose()?);
+        let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
         let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
         let max_tokens = this.max_tokens.unwrap_or(MAX_TOKENS);
         let defaults = Defaults {
@@ -229,26 +241,20 @@ impl Builder {
         Ok(Tandem::new(models, RouterRegistry::new(router, policy), defaults, (seats, this.queue)))
     }
 
-    /// As given, with what the preset adds.
-    fn with_preset(mut self) -> Result<Self, Error> {
+    /// Fills in what the preset provides and was not given.
+    fn with_preset(mut self, store: &Store) -> Result<Self, Error> {
         let Some(given) = &self.preset else { return Ok(self) };
-        let store = Store::open()?;
-        let preset = preset::load(&store, given)?;
+        let preset = preset::load(store, given)?;
         let own_router = self.router.is_some();
         let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
-        preset::apply(&store, &preset, edge, cloud, Some(&mut self.router))?;
-        // Its defaults are for its own router.
+        preset::apply(store, &preset, edge, cloud, Some(&mut self.router))?;
+        // A preset's defaults were made for its own router.
         if !own_router && self.threshold.is_none() && self.budget.is_none() {
             let (threshold, budget) = preset::defaults(&preset)?;
             (self.threshold, self.budget) = (threshold, budget.map(Share::value));
         }
-        // By its name from here on: where its folder is concerns nobody else.
+        // Later only the name is shown, because the path of the folder is private.
         self.preset = Some(preset.manifest().name.clone());
         Ok(self)
     }
-}
-
-fn share(share: f32) -> Result<Share, Error> {
-    let wrong = || Error::Usage(format!("a budget is a share of tokens from 0 to 1, not {share}"));
-    Share::new(share).ok_or_else(wrong)
 }

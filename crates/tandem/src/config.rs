@@ -1,4 +1,4 @@
-//! What a pair is made of: the models, where the cloud is, and the machine they run on.
+//! The parts of a pair: the models, the place of the cloud, and the machine they run on.
 
 use std::{thread, time::Duration};
 
@@ -12,26 +12,26 @@ use models::catalog;
 
 use crate::{Error, Store};
 
-/// Tokens the small model prefills in one call: few, so that a cancelled prefill stops soon.
+/// Tokens that the small model prefills in one call. Few, so that a cancelled prefill stops soon.
 pub const EDGE_CHUNK: usize = 64;
 
-/// Tokens the large model prefills in one call.
+/// Tokens that the large model prefills in one call. Fewer, because it is slower.
 pub const CLOUD_CHUNK: usize = 32;
 
-/// The small model.
+/// The small model on this device.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeConfig {
     /// A GGUF file, an ONNX file or folder, a name of the catalog, or `hf:OWNER/REPO…` once it is
     /// pulled. Without one, the catalog's default.
     pub model: Option<String>,
-    /// LoRA adapters.
+    /// LoRA adapters, applied in this order.
     pub adapters: Vec<Adapter>,
-    /// What computes an ONNX model, in order of preference.
+    /// Execution providers for an ONNX model, in order of preference.
     pub onnx_providers: Vec<Provider>,
 }
 
 impl EdgeConfig {
-    /// How it is loaded, for this many texts at once.
+    /// The engine's options to load it with room for this many texts at once.
     pub fn options(
         &self,
         store: &Store,
@@ -49,14 +49,14 @@ impl EdgeConfig {
 /// The large model, where it runs in this process.
 #[derive(Clone, Debug, Default)]
 pub struct LocalCloud {
-    /// As of [`EdgeConfig`].
+    /// As in [`EdgeConfig::model`]; without one, the catalog's default for the cloud.
     pub model: Option<String>,
-    /// LoRA adapters.
+    /// LoRA adapters, applied in this order.
     pub adapters: Vec<Adapter>,
 }
 
 impl LocalCloud {
-    /// How it is loaded, for this many texts at once.
+    /// The engine's options to load it with room for this many texts at once.
     pub fn options(
         &self,
         store: &Store,
@@ -73,11 +73,11 @@ impl LocalCloud {
 /// Where the large model is.
 #[derive(Clone, Debug)]
 pub enum CloudConfig {
-    /// Nowhere: no cloud is asked and no socket is opened.
+    /// There is none: no cloud is asked and no socket is opened.
     None,
     /// In this process, loaded by the first text that needs it.
     Local(LocalCloud),
-    /// At an address. Its own `deadline`, `on_error` and `delay` give way to [`AskConfig`]'s.
+    /// On another server. [`AskConfig`] overrides its `deadline`, `on_error` and `delay`.
     Remote(Box<Settings>),
 }
 
@@ -87,16 +87,16 @@ impl Default for CloudConfig {
     }
 }
 
-/// How the cloud is asked, wherever it is.
+/// The options of asks, wherever the cloud is.
 #[derive(Clone, Debug)]
 pub struct AskConfig {
-    /// How long one ask may take.
+    /// The longest time of one ask. Later the cloud counts as failed.
     pub deadline: Duration,
-    /// What a failure means for the text.
+    /// What to do when the cloud fails in the middle of a text.
     pub on_error: OnCloudError,
-    /// A network to simulate.
+    /// Delay, jitter and loss of a simulated network.
     pub delay: Option<Delay>,
-    /// The cloud's chat template (Jinja), where the cloud does not apply its own.
+    /// The cloud's chat template (Jinja), if the cloud does not apply its own.
     pub template: Option<String>,
     /// Offers the edge's hidden states to a cloud that collects them.
     pub share_states: bool,
@@ -117,11 +117,11 @@ impl Default for AskConfig {
 /// The machine the models run on.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Tokens a conversation may have, prompt and answer together.
+    /// The longest conversation in tokens, prompt and answer together.
     pub context: usize,
-    /// Threads that compute; without a number, as many as there are cores.
+    /// Computing threads; `None` uses all cores.
     pub threads: Option<usize>,
-    /// Layers of each GGUF model that go onto the GPU; without a number, all that fit.
+    /// Layers of each GGUF model on the GPU; `None` moves as many as fit.
     pub gpu_layers: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// As many as given, or as there are cores.
+    /// The number of computing threads: as configured, or the number of cores.
     pub fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }

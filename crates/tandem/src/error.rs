@@ -1,4 +1,4 @@
-//! What can go wrong between a wish and an answer.
+//! What can go wrong when a pair is built or used.
 
 use std::{io, path::PathBuf};
 
@@ -8,71 +8,85 @@ use models::{CatalogError, HomeError, HubError, PresetError};
 use router::{FileError, UnknownRouter};
 use thiserror::Error;
 
-/// Why there is no pair, or no text from it.
+/// Why a pair cannot be built, or a text cannot be generated.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// What was asked for contradicts itself or makes no sense: the caller's mistake.
+    /// The options are invalid or contradict each other: the caller's mistake.
     #[error("{0}")]
     Usage(String),
-    /// Things that were chosen do not belong together.
+    /// The chosen models, router or preset do not fit each other.
     #[error("{0}")]
     Mismatch(String),
-    /// There is no cloud, and this needs one.
+    /// The pair was built without a cloud.
     #[error("there is no cloud here, and {0} needs one")]
     NoCloud(&'static str),
-    /// As many texts are being made and waited for as may be.
+    /// All seats are in use and the queue is full.
     #[error("all seats are taken and the queue is full: try again in a moment")]
     Busy,
-    /// No new text begins.
-    #[error("no new text begins: this is about to stop")]
+    /// The pair was closed while the request waited.
+    #[error("the server is stopping and starts no new text")]
     Stopping,
-    /// Files that were named cannot be read.
+    /// A file that the caller named cannot be read.
     #[error("{what} {}: {source}", path.display())]
     File {
-        /// What it was named as.
+        /// The option that named it.
         what: &'static str,
-        /// Which file.
+        /// Its path, as it was given.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The template named for the cloud cannot render these messages.
+    /// The template given for the cloud cannot render these messages.
     #[error("the cloud's chat template: {0}")]
     CloudTemplate(String),
-    /// A generation cannot begin or go on.
+    /// A generation cannot begin or continue.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// A model on this machine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The cloud failed.
+    /// The cloud failed where the edge may not stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
-    /// Sampling parameters that make no sense.
+    /// Sampling parameters outside their ranges.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
     /// A threshold outside 0..=1.
     #[error(transparent)]
     Threshold(#[from] ThresholdError),
-    /// A router file that does not fit or cannot be read.
+    /// A router file that does not fit the model or cannot be read.
     #[error(transparent)]
     RouterFile(#[from] FileError),
-    /// No such router.
+    /// A router name that is not known.
     #[error(transparent)]
     UnknownRouter(#[from] UnknownRouter),
     /// A preset that cannot be used.
     #[error(transparent)]
     Preset(#[from] PresetError),
-    /// A model that is not here.
+    /// A model that has not been pulled.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// A catalog that is not one.
+    /// A catalog of models that is invalid.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
-    /// A model of the hub that is not here.
+    /// A model of the hub that has not been pulled.
     #[error(transparent)]
     Hub(#[from] HubError),
-    /// A task of ours ended early: a fault in this program.
+    /// A bug: an internal task ended early.
     #[error("a task of this program failed: {0}")]
     Internal(String),
+}
+
+/// The whole chain of causes, each said once: what people are told.
+pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut parts: Vec<String> = vec![];
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !parts.iter().any(|said| said.contains(&cause)) {
+            parts.push(cause);
+        }
+        next = error.source();
+    }
+    parts.join(": ")
 }

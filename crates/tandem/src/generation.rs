@@ -1,15 +1,15 @@
-//! One text while it is made.
+//! One text while it is generated.
 
 use decode::{CloudError, Exchange, FinishReason, Router, Span, Transcript};
 use futures_util::{Stream, stream};
 
 use crate::{Answer, Error, Lease, Models, Pair, ResolvedRequest, Summary};
 
-/// A text that is being made. It owns its seat: dropping it stops the work on both sides and gives
-/// the seat back, with what its caches hold.
+/// A text that is being generated. It owns its seat: dropping it stops the work on both sides and
+/// gives the seat back with its caches.
 pub struct Generation<P: Pair = Models> {
     state: State<P>,
-    /// There until the text is taken apart.
+    /// `None` after [`into_parts`](Self::into_parts).
     lease: Option<Lease<P>>,
     request: ResolvedRequest,
 }
@@ -21,7 +21,7 @@ enum State<P: Pair> {
     Over(Over),
 }
 
-/// What is left of a text whose models were given back.
+/// What remains of a text after its models were given back.
 #[derive(Default)]
 struct Over {
     transcript: Transcript,
@@ -36,7 +36,7 @@ impl<P: Pair> Generation<P> {
 
     /// Advances by one accepted span; `None` at the end of the text.
     ///
-    /// A call that is dropped half-way loses its step: only [`end`](Self::end) may follow it.
+    /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
     pub async fn next(&mut self) -> Result<Option<Span>, Error> {
         match &mut self.state {
             State::Writing(writing) => Ok(writing.next().await?),
@@ -44,7 +44,7 @@ impl<P: Pair> Generation<P> {
         }
     }
 
-    /// Ends it here; what was held back can be shown now.
+    /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         match &mut self.state {
             State::Writing(writing) => writing.end(reason),
@@ -52,7 +52,7 @@ impl<P: Pair> Generation<P> {
         }
     }
 
-    /// What happened so far.
+    /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         match &self.state {
             State::Writing(writing) => writing.transcript(),
@@ -60,7 +60,7 @@ impl<P: Pair> Generation<P> {
         }
     }
 
-    /// The cloud's last failure, whether or not it came back.
+    /// The cloud's last failure, even if it has recovered since.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match &self.state {
             State::Writing(writing) => writing.cloud_error(),
@@ -68,7 +68,7 @@ impl<P: Pair> Generation<P> {
         }
     }
 
-    /// What travelled to the cloud, if anything did.
+    /// Whether ids or text are exchanged with the cloud; `None` before the first ask.
     pub fn exchange(&self) -> Option<Exchange> {
         match &self.state {
             State::Writing(writing) => writing.exchange(),
@@ -76,23 +76,23 @@ impl<P: Pair> Generation<P> {
         }
     }
 
-    /// What was asked for.
+    /// The request with all its options decided.
     pub fn request(&self) -> &ResolvedRequest {
         &self.request
     }
 
-    /// What there is to say of the text besides its words.
+    /// How the text was generated so far, without the text itself.
     pub fn summary(&self) -> Summary {
         Summary::new(self)
     }
 
-    /// Makes the text to its end.
+    /// Generates the text to its end.
     pub async fn finish(mut self) -> Result<Answer, Error> {
         while self.next().await?.is_some() {}
         Ok(Answer::new(&self))
     }
 
-    /// The spans as a stream; it ends with the text or with the first failure.
+    /// The spans as a stream, which ends with the text or after the first error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Span, Error>> + Send {
         stream::unfold(Some(self), |generation| async {
             let mut generation = generation?;
@@ -104,13 +104,13 @@ impl<P: Pair> Generation<P> {
         })
     }
 
-    /// Gives back the seat, for another text on it, and what happened.
+    /// Returns the seat, for another text on it, and the transcript.
     pub fn into_parts(mut self) -> (Option<Lease<P>>, Transcript) {
         let over = self.give_back();
         (self.lease.take(), over.transcript)
     }
 
-    /// Puts both models back onto the seat.
+    /// Returns both models to the seat.
     fn give_back(&mut self) -> Over {
         match std::mem::replace(&mut self.state, State::Over(Over::default())) {
             State::Over(over) => over,

@@ -21,17 +21,19 @@
 //! # }
 //! ```
 //!
-//! The way of a request, and the module that holds each part of it:
+//! The modules, in the order in which a request passes through them:
 //!
-//! - [`builder`]: what a pair is made of; [`config`]: the models and the machine; [`store`]: from
-//!   names to files; [`mod@preset`]: adapters and router for one kind of question
-//! - [`mod@router`]: who judges, and how strictly
-//! - [`mod@tandem`]: the pair; [`request`]: what is asked of it; [`mode`] and [`share`]: its words
-//! - [`pair`]: the seam to the models; [`models`]: the real ones; [`pool`]: seats for several texts
-//! - [`generation`]: one text while it is made; [`summary`]: what it tells of itself
+//! - [`builder`]: the options of a pair; [`config`]: models, cloud and machine; [`store`]: finds model
+//!   files by name; [`mod@preset`]: adapters and router for one kind of question
+//! - [`mod@router`]: the choice of the router and of its threshold
+//! - [`mod@tandem`]: the pair; [`request`]: a request and its parameters, with [`mode`] and [`share`]
+//! - [`pair`]: the trait of the two models; [`models`]: the real ones; [`pool`]: seats for several
+//!   texts at once
+//! - [`generation`]: one text while it is generated; [`summary`]: its statistics
 //! - [`error`]: what can go wrong
 //!
 //! The loop itself is in [`decode`].
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod builder;

@@ -1,10 +1,10 @@
-//! Who writes a text.
+//! The modes: which models write a text.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Who writes a text.
+/// Which models write a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -18,10 +18,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The usual one first.
+    /// All modes, the default one first.
     pub const ALL: [Self; 3] = [Self::Joint, Self::Small, Self::Large];
 
-    /// As users write it.
+    /// The name that users write.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -30,7 +30,7 @@ impl Mode {
         }
     }
 
-    /// The name that stands for it where an API asks for a model.
+    /// The name of the mode in OpenAI's API, which names models.
     pub fn model(self) -> &'static str {
         match self {
             Self::Small => "tandem-small",
@@ -39,7 +39,7 @@ impl Mode {
         }
     }
 
-    /// The mode that such a name stands for.
+    /// The mode of such a name.
     pub fn of(model: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.model() == model)
     }
@@ -56,6 +56,6 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is no mode: write small, joint or large"))
+        found.ok_or_else(|| format!("{text:?} is not a mode: write small, joint or large"))
     }
 }

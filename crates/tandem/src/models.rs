@@ -21,43 +21,43 @@ pub struct Models {
     config: PairConfig,
     compute: Compute,
     loaded: OnceCell<Model>,
-    /// How the cloud is reached, once somebody needed it.
+    /// Set when the cloud is first needed.
     settings: OnceCell<Settings>,
 }
 
-/// What two models are made of.
+/// The options of the two models.
 #[derive(Clone, Debug)]
 pub struct PairConfig {
-    /// Where model files are.
+    /// Finds model files by name.
     pub store: Store,
-    /// The small model.
+    /// The small model on this device.
     pub edge: EdgeConfig,
-    /// The large model.
+    /// The large model, and where it runs.
     pub cloud: CloudConfig,
-    /// How the large one is asked.
+    /// The options of asks.
     pub ask: AskConfig,
-    /// What they run on.
+    /// Context length, threads and GPU layers.
     pub machine: Machine,
-    /// Texts at once.
+    /// The number of texts at the same time.
     pub seats: usize,
     /// The name of the preset that was applied, if one was.
     pub preset: Option<String>,
 }
 
-/// Where the large model is, for people.
+/// Where the large model is, as shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CloudLocation {
-    /// In this process.
+    /// It runs in this process.
     Embedded,
-    /// Elsewhere.
+    /// It runs on another server.
     Remote,
-    /// Nowhere.
+    /// There is no large model.
     None,
 }
 
 impl Models {
-    /// Nothing is loaded yet, and a missing model is a failure only when it is needed.
+    /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
         Ok(Self { config, compute, loaded: OnceCell::new(), settings: OnceCell::new() })
@@ -68,7 +68,7 @@ impl Models {
         self.config.preset.as_deref()
     }
 
-    /// The small model, loaded by the first who needs it.
+    /// The small model; the first call loads it.
     pub async fn edge(&self) -> Result<&Model, Error> {
         let load = || async {
             let options = self.edge_options()?;
@@ -77,13 +77,13 @@ impl Models {
         self.loaded.get_or_try_init(load).await
     }
 
-    /// How the small model is loaded.
+    /// The engine's options to load the small model.
     pub fn edge_options(&self) -> Result<LoadOptions, Error> {
         let PairConfig { edge, store, machine, seats, .. } = &self.config;
         edge.options(store, machine, *seats)
     }
 
-    /// How the large model is loaded, if it runs in this process.
+    /// The engine's options to load the large model, if it runs in this process.
     pub fn cloud_options(&self) -> Result<Option<LoadOptions>, Error> {
         match &self.config.cloud {
             CloudConfig::Local(cloud) => {
@@ -102,7 +102,7 @@ impl Models {
         }
     }
 
-    /// What people call the cloud: a model's name, or an address.
+    /// A name for people: the model's, or the address of the server.
     pub fn cloud_name(&self) -> Result<String, Error> {
         Ok(match &self.config.cloud {
             CloudConfig::None => "none".into(),
@@ -113,7 +113,8 @@ impl Models {
         })
     }
 
-    /// Which cloud it is: name and hash of the model here, or the address of another.
+    /// Identifies the cloud: by name and hash of the model in this process, or by the address of the
+    /// server.
     pub fn cloud_description(&self) -> Result<String, Error> {
         let name = self.cloud_name()?;
         Ok(match self.cloud_options()? {
@@ -122,8 +123,8 @@ impl Models {
         })
     }
 
-    /// How the cloud is reached; `None` where there is none. A cloud in this process begins here,
-    /// and its model is loaded by its first session.
+    /// The settings to reach the cloud; `None` if there is none. A cloud in this process is started
+    /// here, and its first session loads its model.
     async fn settings(&self) -> Result<Option<&Settings>, Error> {
         let make = || async {
             let settings = match &self.config.cloud {
@@ -135,7 +136,7 @@ impl Models {
                         &self.config.machine,
                         self.config.seats,
                     )?;
-                    // It is loaded later; a file that is no model should not wait till then.
+                    // It is loaded later, but a file that is not a model should be refused now.
                     options.check()?;
                     let model = LazyModel::new(self.compute.clone(), options);
                     Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
@@ -152,7 +153,7 @@ impl Models {
         }
     }
 
-    /// Whose states are shared. Reads the model's files from end to end.
+    /// Identifies the model whose hidden states are shared. Reads its files from end to end.
     async fn edge_model(&self) -> Result<EdgeModel, Error> {
         let options = self.edge_options()?;
         let (name, fingerprint) = (options.name(), options.fingerprint()?);
@@ -172,10 +173,10 @@ fn render(template: &str, messages: &[Message]) -> Result<String, Error> {
     parts.map(|parts| template::joined(&parts)).map_err(|e| Error::CloudTemplate(e.to_string()))
 }
 
-/// What an edge tells a cloud of itself and of a prompt in its own tokens.
+/// The edge's vocabulary, and a prompt in its tokens, for a cloud to compare with its own.
 pub fn edge_side(edge: &Model, prompt: Vec<Token>) -> EdgeSide {
     let vocabulary = edge.vocabulary().clone();
-    // A template may refuse the probe; then it is no cloud's.
+    // A template may refuse the probe; an empty one never matches the cloud's.
     let probe = vocabulary.prompt(&probe_messages()).unwrap_or_default();
     EdgeSide { vocabulary, prompt, probe }
 }

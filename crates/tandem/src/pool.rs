@@ -1,8 +1,8 @@
-//! Seats, and who waits for one.
+//! The seats of a pair, and the queue for them.
 //!
-//! A seat is room for one text: a sequence of the edge and a conversation with the cloud, opened when
-//! they are first needed. It keeps what it last read on both sides, so a request goes to the free
-//! seat whose cache shares most with it: the next turn of a chat reads only what is new.
+//! A seat has room for one text: a sequence of the edge and a conversation with the cloud, opened when
+//! they are first needed. Both keep their caches, so a request gets the free seat whose cache has the
+//! longest common prefix with it: the next turn of a chat reads only what is new.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -20,13 +20,12 @@ use crate::{
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
     cloud: Option<P::Cloud>,
-    /// What the cloud was last told and wrote, in the edge's tokens.
+    /// What the cloud last read and wrote, in the edge's tokens.
     told: Vec<Token>,
     /// When it was last given back.
     used: u64,
 }
 
-/// All seats.
 pub(crate) struct Pool<P: Pair> {
     pair: Arc<P>,
     free: Mutex<Vec<Seat<P>>>,
@@ -37,7 +36,7 @@ pub(crate) struct Pool<P: Pair> {
     queue: usize,
 }
 
-/// A seat that is taken; given back when dropped.
+/// A seat in use; dropping it gives the seat back.
 pub struct Lease<P: Pair = crate::Models> {
     pool: Arc<Pool<P>>,
     seat: Seat<P>,
@@ -73,7 +72,7 @@ impl<P: Pair> Pool<P> {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes the free seat that remembers most of this context, first come, first served.
+    /// Takes the free seat whose cache has most of this context, in the order of requests.
     pub async fn take(self: &Arc<Self>, context: &[Token], mode: Mode) -> Result<Lease<P>, Error> {
         let permit = match self.permits.clone().try_acquire_owned() {
             Ok(permit) => permit,
@@ -110,7 +109,7 @@ impl<P: Pair> Pool<P> {
         Ok(())
     }
 
-    /// Forgets every conversation of the free seats, on both sides.
+    /// Empties the caches of all free seats, on both sides.
     pub async fn forget(&self) {
         let mut seats = std::mem::take(&mut *self.free());
         for seat in &mut seats {
@@ -125,7 +124,7 @@ impl<P: Pair> Pool<P> {
         self.free().extend(seats);
     }
 
-    /// Lets nobody in any more, and says goodbye to the clouds of free seats.
+    /// Refuses new requests, and closes the cloud's sessions of the free seats.
     pub async fn close(&self) {
         self.permits.close();
         let free = std::mem::take(&mut *self.free());
@@ -139,8 +138,9 @@ impl<P: Pair> Pool<P> {
     }
 }
 
-/// Of seats that share so much, hold so much and were used then: the one that shares most, if that
-/// is more than would be forgotten for it; else the one that was not used for longest.
+/// Chooses among seats given as tokens shared with the request, tokens cached and time of last use:
+/// the one that shares most, if that is more than it would have to forget, else the least recently
+/// used.
 fn choose(seats: impl Iterator<Item = (usize, usize, u64)>) -> Option<usize> {
     let worth = |(shared, held, used): (usize, usize, u64)| {
         let gain = if shared > held - shared { shared } else { 0 };
@@ -169,7 +169,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl<P: Pair> Lease<P> {
-    /// The models.
+    /// The two models.
     pub fn pair(&self) -> &Arc<P> {
         &self.pool.pair
     }
@@ -192,7 +192,7 @@ impl<P: Pair> Lease<P> {
         Ok(self.seat.cloud.insert(cloud))
     }
 
-    /// Tells the cloud which conversation comes next, and has it at hand.
+    /// Tells the cloud which conversation comes next, and returns it.
     pub async fn introduce(&mut self, to: Introduction<'_>) -> Result<&mut P::Cloud, Error> {
         let pair = self.pool.pair.clone();
         let cloud = self.cloud().await?;
@@ -200,12 +200,12 @@ impl<P: Pair> Lease<P> {
         Ok(cloud)
     }
 
-    /// Begins a text on this seat. What either side still has of an earlier one is not read again.
+    /// Starts a text on this seat. What is in the caches of either side is not read again.
     pub async fn begin(mut self, request: ResolvedRequest) -> Result<Generation<P>, Error> {
         let ResolvedRequest { mode, on_error, sampling, .. } = request;
         if mode != Mode::Large {
             self.edge().await?;
-            // Here, because a session that cannot begin would take both models with it.
+            // Checked here, because a session that cannot begin would drop both models.
             self.check(&request)?;
         }
         if mode != Mode::Small {

@@ -1,4 +1,4 @@
-//! What a preset adds to what the user chose.
+//! Fills in the options that a preset provides and the user left open.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub fn find(store: &Store, given: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// The whole preset, every file of it checked.
+/// Reads a preset and checks all its files.
 pub fn load(store: &Store, given: &str) -> Result<Preset, Error> {
     Ok(Preset::load(&find(store, given)?)?)
 }
@@ -54,13 +54,13 @@ pub fn apply(
     Ok(())
 }
 
-/// How strictly its router judges where nobody says.
+/// The preset's default threshold or budget.
 pub fn defaults(preset: &Preset) -> Result<(Option<Threshold>, Option<Share>), Error> {
     let Defaults { budget, threshold } = preset.manifest().defaults;
     Ok((threshold.map(Threshold::new).transpose()?, budget.and_then(Share::new)))
 }
 
-/// The adapter of the small model alone, and the model it is for where none is named.
+/// The adapter of the small model; fills in the model it is for if none is given.
 pub fn edge_adapter(
     store: &Store,
     given: &str,
@@ -73,7 +73,7 @@ pub fn edge_adapter(
     adapter(&preset, side).ok_or_else(missing)
 }
 
-/// The large model of a preset and its adapter.
+/// Fills in the large model of a preset and its adapter.
 pub fn cloud_model(store: &Store, given: &str, cloud: &mut LocalCloud) -> Result<(), Error> {
     let preset = load(store, given)?;
     let missing = || Error::Usage(format!("the preset {given} has no cloud adapter"));
@@ -88,8 +88,8 @@ fn adapter(preset: &Preset, side: &ModelPart) -> Option<Adapter> {
     Some(Adapter { path: preset.path(&part.file), scale: part.scale })
 }
 
-/// Takes the preset's model where the user named none. It must be the very one: its adapters and
-/// routers hold for no other.
+/// Uses the preset's model if the user named none. Its hash must match, because adapters and routers
+/// work with no other model.
 fn fill_model(
     store: &Store,
     preset: &Preset,
@@ -133,7 +133,7 @@ fn fitting_router(preset: &Preset, kind: EdgeKind) -> Result<&RouterPart, Error>
     })
 }
 
-/// How the model at a path is stored; what is no ONNX model is taken for GGUF.
+/// The format of the model at a path; anything that is not an ONNX model counts as GGUF.
 pub fn edge_kind(model: &Path) -> Result<EdgeKind, Error> {
     let Some(folder) = Folder::find(model)? else { return Ok(EdgeKind::Gguf) };
     Ok(match folder.precision()? {

@@ -1,32 +1,32 @@
-//! What is asked of a pair.
+//! A request to a pair.
 
 pub use cloud::protocol::Prompt;
 use decode::{Limits, Message, OnCloudError, Sampling, ThresholdPolicy, Token};
 
 use crate::{Mode, NamedRouter, RoutingOverrides};
 
-/// What is asked of a pair. Whatever is left out is as the pair was built.
+/// A request to a pair. Options that are `None` are as the pair was built.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What both models begin with.
+    /// The messages, text or tokens that both models begin with.
     pub prompt: Prompt,
-    /// Who writes.
+    /// Which models write.
     pub mode: Option<Mode>,
-    /// How tokens are chosen, on both sides.
+    /// Sampling parameters of both models.
     pub sampling: Option<Sampling>,
-    /// When to end.
+    /// Where the text ends at the latest.
     pub limits: Option<Limits>,
-    /// Who judges, and how strictly.
+    /// The router, and its threshold or budget.
     pub routing: RoutingOverrides,
-    /// What a failure of the cloud means.
+    /// What to do when the cloud fails in the middle of the text.
     pub on_error: Option<OnCloudError>,
-    /// Has every token tell how likely it was held, this many others the edge held likely, and what
-    /// left this device for it. That takes time, so nobody pays for it unasked.
+    /// Records with every token its log-probability, this many of the edge's most likely tokens,
+    /// and the text that was sent for it. Off by default, because it takes time at every step.
     pub alternatives: Option<usize>,
 }
 
 impl Request {
-    /// A text in any form a cloud takes.
+    /// A request with any prompt and no options.
     pub fn new(prompt: Prompt) -> Self {
         Self {
             prompt,
@@ -39,37 +39,37 @@ impl Request {
         }
     }
 
-    /// A conversation. Without a system message of its own it gets the pair's.
+    /// A conversation. If it has no system message, it gets the pair's.
     pub fn chat(messages: impl Into<Vec<Message>>) -> Self {
         Self::new(Prompt::Messages(messages.into()))
     }
 
-    /// One question.
+    /// A conversation with one message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::chat([Message::user(text.into())])
     }
 
-    /// Who writes.
+    /// Sets which models write.
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode: Some(mode), ..self }
     }
 
-    /// How tokens are chosen.
+    /// Sets the sampling parameters of both models.
     pub fn sampling(self, sampling: Sampling) -> Self {
         Self { sampling: Some(sampling), ..self }
     }
 
-    /// When to end.
+    /// Sets where the text ends at the latest.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// Who judges, and how strictly.
+    /// Sets the router, and its threshold or budget.
     pub fn routing(self, routing: RoutingOverrides) -> Self {
         Self { routing, ..self }
     }
 
-    /// See [`Request::alternatives`].
+    /// Records details with every token; see the field [`alternatives`](Self#structfield.alternatives).
     pub fn alternatives(self, count: usize) -> Self {
         Self { alternatives: Some(count), ..self }
     }
@@ -81,27 +81,27 @@ impl<T: Into<String>> From<T> for Request {
     }
 }
 
-/// A request in which nothing is left open.
+/// A request whose options have all been decided.
 #[derive(Clone, Debug)]
 pub struct ResolvedRequest {
-    /// Who writes.
+    /// Which models write.
     pub mode: Mode,
-    /// What both models begin with.
+    /// The messages, text or tokens that both models begin with.
     pub prompt: Prompt,
-    /// The same in the edge's tokens; empty where the edge has no part in it.
+    /// The prompt in the edge's tokens; empty if no edge is loaded.
     pub tokens: Vec<Token>,
-    /// The answer as far as it is already written, in the edge's tokens.
+    /// The beginning of the answer in the edge's tokens, if it is already written.
     pub written: Vec<Token>,
-    /// How tokens are chosen.
+    /// Sampling parameters of both models.
     pub sampling: Sampling,
-    /// When to end.
+    /// Where the text ends at the latest.
     pub limits: Limits,
-    /// Who judges.
+    /// Scores the steps of the edge.
     pub router: NamedRouter,
-    /// How strictly.
+    /// Gives the threshold that scores are compared with.
     pub policy: ThresholdPolicy,
-    /// What a failure of the cloud means.
+    /// What to do when the cloud fails in the middle of the text.
     pub on_error: OnCloudError,
-    /// As of [`Request`].
+    /// As in [`Request::alternatives`](Request#structfield.alternatives).
     pub alternatives: Option<usize>,
 }

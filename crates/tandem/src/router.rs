@@ -1,4 +1,4 @@
-//! Who judges the edge, and how strictly: routers by name, from files or of one's own.
+//! The choice of the router and of its threshold: routers by name, from files, or your own.
 
 use std::{
     collections::HashMap,
@@ -16,30 +16,30 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Share, Store, preset};
 
-/// The preset whose router judges where nobody chose one.
+/// The preset whose router is used if the user chooses none.
 const GENERAL: &str = "general";
 
-/// The budget where nobody chose one and the router can keep to it.
+/// The default budget of routers that are calibrated.
 const DEFAULT_BUDGET: f32 = 0.07;
 
-/// The threshold where it cannot: with the default pair and `top1`, near one token in ten then comes
-/// from the cloud.
+/// The default threshold of other routers. With the default pair and `top1`, about one token in ten
+/// then comes from the cloud.
 const DEFAULT_THRESHOLD: f32 = 0.2;
 
-/// Budgets that are kept to at the same time; a request with yet another starts them all afresh.
+/// The most budgets that requests can have at the same time; one more resets them all.
 const MOST_BUDGETS: usize = 64;
 
-/// Routers that need no training and any request may name.
+/// Routers that need no training, which any request may name.
 pub const UNTRAINED: [&str; 6] = ["top1", "margin", "entropy", "random", "never", "always"];
 
-/// Which router is wanted.
+/// How the caller chooses a router.
 #[derive(Clone)]
 pub enum RouterSpec {
-    /// One that needs no training.
+    /// A built-in router that needs no training.
     Kind(RouterKind),
-    /// One that was trained.
+    /// The file of a trained router.
     File(PathBuf),
-    /// One of the caller's own.
+    /// The caller's own implementation.
     Custom(Arc<dyn Router>),
 }
 
@@ -68,7 +68,7 @@ impl<R: Router + 'static> From<Arc<R>> for RouterSpec {
 impl FromStr for RouterSpec {
     type Err = UnknownRouter;
 
-    /// A name, or a file: what has a slash or a dot in it and is no name.
+    /// Reads a name; other texts with a slash or a dot in them are paths of files.
     fn from_str(text: &str) -> Result<Self, UnknownRouter> {
         match text.parse() {
             Ok(kind) => Ok(Self::Kind(kind)),
@@ -82,7 +82,7 @@ impl FromStr for RouterSpec {
 
 type Build = dyn Fn(u64) -> Box<dyn Router> + Send + Sync;
 
-/// A router that is ready to judge, made anew for every text.
+/// A router with its name and calibration, from which an instance is built for every text.
 #[derive(Clone)]
 pub struct NamedRouter {
     name: String,
@@ -95,7 +95,8 @@ pub struct NamedRouter {
 }
 
 impl NamedRouter {
-    /// As wanted; otherwise the general router where it was made for this edge, else `top1`.
+    /// The given router; without one, the general router if it was trained for this edge, else
+    /// `top1`.
     pub fn choose(
         wanted: Option<&RouterSpec>,
         store: &Store,
@@ -109,7 +110,7 @@ impl NamedRouter {
         }
     }
 
-    /// A trained router, if it was trained for this edge.
+    /// Reads a trained router, and refuses it if it was trained for another model.
     pub fn read(path: &Path, edge: &LoadOptions) -> Result<Self, Error> {
         let file = RouterFile::read(path)?;
         edge.check()?;
@@ -119,7 +120,7 @@ impl NamedRouter {
         Self::trained(name.into_owned(), file)
     }
 
-    /// One of the caller's own.
+    /// Wraps the caller's own implementation.
     pub fn custom(name: impl Into<String>, router: Arc<dyn Router>) -> Self {
         struct Shared(Arc<dyn Router>);
         impl Router for Shared {
@@ -140,7 +141,7 @@ impl NamedRouter {
                 format!("there is no preset {GENERAL:?} with a router (looked in {places})");
             return Ok(Self::standing_in(reason));
         };
-        // One that is here and damaged is refused: nobody would notice that another judges.
+        // A damaged one is refused, because nobody would notice that another router is used instead.
         let preset = Preset::load(&folder)?;
         let kind = preset::edge_kind(&edge.path)?;
         let Some(part) = preset.manifest().router(kind) else {
@@ -157,8 +158,8 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
-        let hash = Sha256::digest(file.bytes().map_err(|e| Error::Internal(e.to_string()))?);
-        let digest: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let bytes = file.bytes().map_err(|e| Error::Internal(e.to_string()))?;
+        let digest = decode::hex(&Sha256::digest(bytes)[..8]);
         let Metadata { objective, model_name, .. } = file.metadata();
         let description = format!("{objective}, trained for {model_name}");
         let points = file.metadata().calibration.points();
@@ -169,7 +170,7 @@ impl NamedRouter {
         Ok(Self { name, trained, fallback: None, table, build })
     }
 
-    /// `top1`, because nobody chose and there is no general router for this edge.
+    /// `top1`, because the user chose none and there is no general router for this edge.
     fn standing_in(reason: String) -> Self {
         Self { fallback: Some(reason), ..RouterKind::Top1.into() }
     }
@@ -181,47 +182,48 @@ impl NamedRouter {
         Self { name, trained: None, fallback: None, table: vec![], build: Arc::new(build) }
     }
 
-    /// The same with a table from shares to thresholds, so that budgets hold from the first token.
+    /// Adds a calibration table of shares and thresholds, so that budgets hold from the first token.
     pub fn with_table(self, table: Vec<(f32, f32)>) -> Self {
         Self { table, ..self }
     }
 
-    /// What people call it.
+    /// The name shown to users.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it was trained.
+    /// Whether it comes from the file of a trained router.
     pub fn is_trained(&self) -> bool {
         self.trained.is_some()
     }
 
-    /// The hash of its file, if it has one.
+    /// The hash of its file, if it was trained.
     pub fn digest(&self) -> Option<&str> {
         self.trained.as_ref().map(|(digest, _)| digest.as_str())
     }
 
-    /// How it was trained and for whom, if it was.
+    /// Its objective and the model it was trained for, if it was trained.
     pub fn description(&self) -> Option<&str> {
         self.trained.as_ref().map(|(_, description)| description.as_str())
     }
 
-    /// Why it judges, where nobody chose it and a better one is usual.
+    /// Why it is used instead of a trained router that the user would expect.
     pub fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
     }
 
-    /// From shares to thresholds, as calibrated; empty where it was not.
+    /// The calibration table of shares and thresholds; empty if it was not calibrated.
     pub fn table(&self) -> &[(f32, f32)] {
         &self.table
     }
 
-    /// The router itself; the seed matters to `random` only.
+    /// Builds an instance for one text; only `random` uses the seed.
     pub fn build(&self, seed: u64) -> Box<dyn Router> {
         (self.build)(seed)
     }
 
-    /// As given; otherwise a budget if it can keep to one, else a threshold.
+    /// The policy for a threshold or a budget; without either, the default budget if the router is
+    /// calibrated, else the default threshold.
     pub fn policy(&self, threshold: Option<Threshold>, budget: Option<Share>) -> ThresholdPolicy {
         match (threshold, budget) {
             (Some(threshold), _) => threshold.into(),
@@ -258,14 +260,14 @@ impl fmt::Debug for NamedRouter {
     }
 }
 
-/// What a request says of routing, where it is not to be as usual.
+/// The routing options of a request; those that are `None` are as the pair was built.
 #[derive(Clone, Debug, Default)]
 pub struct RoutingOverrides {
-    /// A router's name.
+    /// The name of the pair's router or of a built-in one.
     pub router: Option<String>,
-    /// A fixed threshold; it comes before a budget.
+    /// A fixed threshold, which overrides a budget.
     pub threshold: Option<Threshold>,
-    /// A share of tokens.
+    /// The largest share of tokens from the cloud, from 0 to 1.
     pub budget: Option<f32>,
 }
 
@@ -274,12 +276,12 @@ pub struct RoutingOverrides {
 pub struct RouterRegistry {
     own: NamedRouter,
     policy: ThresholdPolicy,
-    /// A budget is kept over many texts, so requests that ask for the same one share it.
+    /// A budget holds over many texts, so requests with the same budget share one.
     budgets: Mutex<HashMap<(String, u32), ThresholdPolicy>>,
 }
 
 impl RouterRegistry {
-    /// What judges unless a request says otherwise.
+    /// The router and policy of requests that name none.
     pub fn new(own: NamedRouter, policy: ThresholdPolicy) -> Self {
         Self { own, policy, budgets: Mutex::default() }
     }
@@ -294,13 +296,13 @@ impl RouterRegistry {
         &self.policy
     }
 
-    /// Routers a request may name.
+    /// The names of routers that a request may use.
     pub fn names(&self) -> Vec<String> {
         let own = Some(self.own.name.clone()).filter(|name| !UNTRAINED.contains(&name.as_str()));
         own.into_iter().chain(UNTRAINED.map(String::from)).collect()
     }
 
-    /// As a request wants it.
+    /// The router and policy for a request.
     pub fn choose(
         &self,
         wanted: &RoutingOverrides,

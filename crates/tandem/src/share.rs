@@ -1,20 +1,31 @@
-//! A share of tokens, as users write it.
+//! A share of tokens, and how users write it.
 
 use std::{fmt, str::FromStr};
+
+use crate::Error;
 
 /// A share of tokens from 0 to 1: what `--budget` takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(f32);
 
 impl Share {
-    /// `None` outside 0..=1.
+    /// Returns `None` for numbers outside 0..=1.
     pub fn new(share: f32) -> Option<Self> {
         (0.0..=1.0).contains(&share).then_some(Self(share))
     }
 
-    /// From 0 to 1.
+    /// The share as a number from 0 to 1.
     pub fn value(self) -> f32 {
         self.0
+    }
+}
+
+impl TryFrom<f32> for Share {
+    type Error = Error;
+
+    fn try_from(share: f32) -> Result<Self, Error> {
+        let wrong = || format!("a budget is a share of tokens from 0 to 1, not {share}");
+        Self::new(share).ok_or_else(|| Error::Usage(wrong()))
     }
 }
 

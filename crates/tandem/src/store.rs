@@ -1,4 +1,4 @@
-//! From the names people use to model files on this machine.
+//! Finds model files on this machine by the names that users write.
 
 use std::{ffi::OsString, fs, path::Path, path::PathBuf};
 
@@ -13,22 +13,25 @@ use crate::Error;
 /// The name of the library that runs ONNX models.
 pub const ONNX_RUNTIME: &str = "onnxruntime";
 
-/// Where models are, and which there are.
+/// The folder of models, and the catalog of their names.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// Where they live.
+    /// The folder with pulled models.
     pub home: Home,
-    /// Which there are by name.
+    /// The models that have a name.
     pub catalog: Catalog,
+    /// The program beside which presets came. It is this process's own, unless this library is a
+    /// part of somebody else's.
+    pub program: Option<PathBuf>,
 }
 
 impl Store {
-    /// The user's home, and the built-in catalog.
+    /// Opens the user's folder, with the built-in catalog.
     pub fn open() -> Result<Self, Error> {
         Self::with_catalog(None)
     }
 
-    /// The same, perhaps with a catalog of the user's own.
+    /// Opens the user's folder, with this catalog if one is given.
     pub fn with_catalog(path: Option<&Path>) -> Result<Self, Error> {
         let catalog = match path {
             None => Catalog::built_in()?,
@@ -38,11 +41,13 @@ impl Store {
                 Catalog::parse(&fs::read_to_string(path).map_err(failed)?)?
             }
         };
-        Ok(Self { home: Home::find(Environment::read())?, catalog })
+        // Links are followed: what came with the program lies beside its file.
+        let program = std::env::current_exe().and_then(fs::canonicalize).ok();
+        Ok(Self { home: Home::find(Environment::read())?, catalog, program })
     }
 
-    /// A path as given, a name of the catalog or of the hub, or the default. The file is not opened
-    /// here, and nothing is fetched.
+    /// The path of a model that is given by its path, by its name in the catalog or on the hub, or
+    /// not at all. The file is not opened, and nothing is downloaded.
     pub fn resolve(&self, given: Option<&str>, role: catalog::Default) -> Result<PathBuf, Error> {
         let entry = match given {
             Some(name) if Name::is_hub_name(name) => {
@@ -68,15 +73,13 @@ impl Store {
         own.map(PathBuf::from).or_else(pulled)
     }
 
-    /// Where presets are looked for by name.
+    /// The folders in which presets are searched by name.
     pub fn presets(&self) -> SearchPath {
-        // Links are followed: what came with the program lies beside its file.
-        let program = std::env::current_exe().and_then(fs::canonicalize).ok();
-        SearchPath::new(&self.home, program.as_deref())
+        SearchPath::new(&self.home, self.program.as_deref())
     }
 }
 
-/// A variable of this process's environment.
+/// Looks up an environment variable of this process.
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }

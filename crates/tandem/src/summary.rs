@@ -1,34 +1,34 @@
-//! What an answer tells of itself: the same in `--json`, in the API and in traces.
+//! The summary of an answer: the same fields in `--json`, in the API and in traces.
 
 use decode::{Accepted, Exchange, FinishReason, Stats};
 use serde::Serialize;
 
 use crate::{Generation, Mode, Pair};
 
-/// What there is to say of a text besides its words.
+/// How a text was generated, without the text itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Who wrote.
+    /// Which models could write.
     pub mode: Mode,
-    /// Who judged, in mode joint.
+    /// The router's name, in mode joint.
     pub router: Option<String>,
-    /// Why that one judged, where it stands in for a trained one that is not here.
+    /// Why no trained router was used, if it is a substitute for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_fallback: Option<String>,
-    /// As it stands at the end, where it follows a budget.
+    /// The threshold at the end of the text; a budget may have moved it.
     pub threshold: Option<f64>,
-    /// The share of tokens that was to come from the cloud, if one was given.
+    /// The largest share of tokens from the cloud, if a budget was given.
     pub budget: Option<f64>,
-    /// What really came from it, over every text that shares the budget.
+    /// The share that really came from it, over every text with the same budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_realised: Option<f64>,
-    /// The same seed gives the same text.
+    /// The seed of the text, with which it can be generated again.
     pub seed: u64,
-    /// What travelled to the cloud, if it was asked.
+    /// Whether ids or text were exchanged with the cloud, if it was asked.
     pub exchange: Option<Exchange>,
-    /// The cloud's last failure, whether or not it came back.
+    /// The cloud's last failure, even if it has recovered since.
     pub cloud_error: Option<String>,
-    /// Counts and times.
+    /// Counts, speeds and times.
     pub stats: Stats,
 }
 
@@ -52,22 +52,22 @@ impl Summary {
     }
 }
 
-/// A whole answer.
+/// A finished answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// Its words.
+    /// The text that was shown.
     pub text: String,
-    /// Why it ends.
+    /// Why the text ended.
     pub finish_reason: FinishReason,
-    /// Every token, where it came from and where its time went.
+    /// Every token with its source, score and times.
     pub tokens: Vec<Accepted>,
-    /// Everything else.
+    /// How the text was generated.
     #[serde(flatten)]
     pub summary: Summary,
 }
 
 impl Answer {
-    /// Of a text as it stands.
+    /// The answer as far as it has been generated.
     pub fn new<P: Pair>(generation: &Generation<P>) -> Self {
         let transcript = generation.transcript();
         Self {
@@ -79,7 +79,7 @@ impl Answer {
     }
 }
 
-/// As people wrote it: 0.2, not 0.20000000298.
+/// Rounds a number so that it prints as people wrote it: 0.2, not 0.20000000298.
 pub fn plain(value: f32) -> f64 {
     (f64::from(value) * 1e6).round() / 1e6
 }

@@ -1,4 +1,4 @@
-//! A pair that is ready to write.
+//! The pair of models with its router, ready to generate.
 
 use std::sync::Arc;
 
@@ -10,26 +10,27 @@ use crate::{
     ResolvedRequest, RouterRegistry, pool::Pool,
 };
 
-/// What a request that says nothing gets.
+/// The options of requests that leave them open.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// Who writes.
+    /// Which models write.
     pub mode: Mode,
-    /// How tokens are chosen; its seed is used only if `seeded`.
+    /// Sampling parameters; the seed is used only if `seeded`.
     pub sampling: Sampling,
-    /// Whether every text has the same seed. Otherwise each draws its own.
+    /// Whether all texts have the same seed. Otherwise each gets a random one.
     pub seeded: bool,
-    /// When to end.
+    /// Where a text ends at the latest.
     pub limits: Limits,
-    /// The system message of conversations that have none.
+    /// The system message for conversations without one.
     pub system: String,
-    /// What a failure of the cloud means.
+    /// What to do when the cloud fails in the middle of a text.
     pub on_error: OnCloudError,
 }
 
 /// A small model on this device, a large one in the cloud, and a router between them.
 ///
-/// Clones share the models. As many texts as it has seats are made at once; the next ones wait.
+/// Clones share the models. It generates as many texts at the same time as it has seats; further
+/// requests wait.
 pub struct Tandem<P: Pair = Models> {
     shared: Arc<Shared<P>>,
 }
@@ -47,14 +48,14 @@ impl<P: Pair> Clone for Tandem<P> {
 }
 
 impl Tandem {
-    /// Says what it is made of; see [`Builder`].
+    /// Starts with the defaults of all options.
     pub fn builder() -> Builder {
         Builder::default()
     }
 }
 
 impl<P: Pair> Tandem<P> {
-    /// Any pair: as many texts at once as `seats`, as many requests waiting as `queue`.
+    /// Uses any pair of models: `seats` texts at the same time, and `queue` requests may wait.
     pub fn new(
         pair: P,
         routers: RouterRegistry,
@@ -65,27 +66,27 @@ impl<P: Pair> Tandem<P> {
         Self { shared: Arc::new(Shared { pool, routers, defaults }) }
     }
 
-    /// The models.
+    /// The two models.
     pub fn pair(&self) -> &Arc<P> {
         self.shared.pool.pair()
     }
 
-    /// Who judges, and whom requests may name instead.
+    /// The pair's router, and those that requests may name instead.
     pub fn routers(&self) -> &RouterRegistry {
         &self.shared.routers
     }
 
-    /// What a request that says nothing gets.
+    /// The options of requests that leave them open.
     pub fn defaults(&self) -> &Defaults {
         &self.shared.defaults
     }
 
-    /// Texts that are being made.
+    /// The number of texts that are being generated.
     pub fn running(&self) -> usize {
         self.shared.pool.running()
     }
 
-    /// Requests that wait for a seat.
+    /// The number of requests that wait for a seat.
     pub fn waiting(&self) -> usize {
         self.shared.pool.waiting()
     }
@@ -95,19 +96,19 @@ impl<P: Pair> Tandem<P> {
         self.shared.pool.open_edges().await
     }
 
-    /// Begins a text. Mistakes that show before the first token are errors here.
+    /// Starts a text. Mistakes that are found before the first token are errors here.
     pub async fn generate(&self, request: impl Into<Request>) -> Result<Generation<P>, Error> {
         let request = self.resolve(request.into()).await?;
         self.lease(request.mode, &request.tokens).await?.begin(request).await
     }
 
-    /// A text, from its first token to its last.
+    /// Generates a text to its end.
     pub async fn answer(&self, request: impl Into<Request>) -> Result<Answer, Error> {
         self.generate(request).await?.finish().await
     }
 
-    /// Fills in what a request left open, and finds its mistakes. Loads the small model if it has a
-    /// part in it.
+    /// Decides the options that a request leaves open, and checks them. Loads the small model if the
+    /// mode needs it.
     pub async fn resolve(&self, request: Request) -> Result<ResolvedRequest, Error> {
         let defaults = &self.shared.defaults;
         let mode = request.mode.unwrap_or(defaults.mode);
@@ -129,14 +130,15 @@ impl<P: Pair> Tandem<P> {
         })
     }
 
-    fn usual_sampling(&self) -> Sampling {
+    /// How tokens are chosen where a request does not say, with the seed it gets.
+    pub fn usual_sampling(&self) -> Sampling {
         let Defaults { sampling, seeded, .. } = self.shared.defaults;
         let seed = if seeded { sampling.seed } else { random_seed() };
         Sampling { seed, ..sampling }
     }
 
-    /// A prompt in the edge's tokens, if the edge has a part in the text or is loaded anyway; it
-    /// must fit.
+    /// The prompt in the edge's tokens; empty if the mode needs no edge and none is loaded. Fails if
+    /// the prompt does not fit the context.
     pub async fn tokens(&self, mode: Mode, prompt: &Prompt) -> Result<Vec<Token>, Error> {
         let pair = self.pair();
         if mode == Mode::Large && !pair.has_cloud() {
@@ -147,7 +149,7 @@ impl<P: Pair> Tandem<P> {
         } else if !pair.has_edge() {
             return Ok(vec![]);
         }
-        // A long prompt takes its time, in which others want to be heard.
+        // Tokenizing a long prompt takes so long that it would delay other tasks of this thread.
         let (there, prompt) = (pair.clone(), prompt.clone());
         let tokens = spawn_blocking(move || there.tokens(&prompt)).await;
         let tokens = tokens.map_err(|e| Error::Internal(e.to_string()))??;
@@ -161,24 +163,25 @@ impl<P: Pair> Tandem<P> {
         Ok(tokens)
     }
 
-    /// A seat, for whoever makes several texts on one or works with the models themselves: the free
-    /// one that remembers most of this prompt.
+    /// Takes the free seat whose cache has most of this prompt, to generate several texts on it or to
+    /// use the models directly.
     pub async fn lease(&self, mode: Mode, prompt: &[Token]) -> Result<Lease<P>, Error> {
         self.shared.pool.take(prompt, mode).await
     }
 
-    /// Forgets every conversation that is not being written, on both sides.
+    /// Empties the caches of all free seats, on both sides.
     pub async fn forget(&self) {
         self.shared.pool.forget().await;
     }
 
-    /// Lets no new text begin, and says goodbye to the cloud.
+    /// Starts no new text, and closes the sessions at the cloud.
     pub async fn close(&self) {
         self.shared.pool.close().await;
     }
 }
 
-/// Conversations without a system message get the pair's: the models' own defaults differ.
+/// Adds the pair's system message to conversations without one, because the models' own defaults
+/// differ.
 fn with_system(prompt: Prompt, system: &str) -> Prompt {
     match prompt {
         Prompt::Messages(mut messages)
@@ -191,7 +194,7 @@ fn with_system(prompt: Prompt, system: &str) -> Prompt {
     }
 }
 
-/// Small enough to be typed again.
+/// A random seed of 32 bits, short enough to be typed again.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("seed") >> 32

@@ -23,7 +23,7 @@ pub use self::bench::{
 #[cfg(not(feature = "lab"))]
 pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
-    NoLabArgs as RouterArgs,
+    NoLabArgs as RouterArgs, no_lab,
 };
 pub use self::onnx::{ExposeArgs, OnnxArgs, OnnxCommand};
 pub use self::preset::{CheckPresetArgs, ListPresetsArgs, PresetArgs, PresetCommand};

@@ -17,10 +17,14 @@ pub struct NoLabArgs {
 impl NoLabArgs {
     pub fn refuse(self, command: &str) -> anyhow::Result<ExitCode> {
         tracing::debug!(arguments = ?self.arguments, "not in this build");
-        let reason = format!(
-            "this build has no workshop: `tandem {command}` needs one made with the feature lab, \
-             which is on by default (docs/build.md)"
-        );
-        Err(UsageError(reason).into())
+        Err(no_lab(command))
     }
+}
+
+pub fn no_lab(command: &str) -> anyhow::Error {
+    let reason = format!(
+        "this build has no workshop: `tandem {command}` needs one made with the feature lab, which \
+         is on by default (docs/build.md)"
+    );
+    UsageError(reason).into()
 }

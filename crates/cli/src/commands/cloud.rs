@@ -1,11 +1,12 @@
 //! `tandem cloud`: the large model for edges elsewhere.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
+use cloud::service::Collector;
 use engine::{Compute, LoadOptions};
 use server::{
-    cloud::{Config, LazyModel, TrafficCollector, app, run},
+    cloud::{Config, LazyModel, app, run},
     http::Keys,
 };
 use tandem::{LocalCloud, Store, preset};
@@ -40,10 +41,8 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         cells: args.cache_tokens.max(args.machine.context),
         ..cloud.options(&store, &args.machine.config(), args.sessions)?
     };
-    let collector = match &args.collect {
-        Some(folder) => Some(Arc::new(TrafficCollector::start(folder.clone(), options.name())?)),
-        None => None,
-    };
+    let folder = args.collect.as_deref();
+    let collector = folder.map(|folder| collector(folder, options.name())).transpose()?;
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
@@ -61,4 +60,15 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         collector.finish();
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where samples of live use go.
+#[cfg(feature = "lab")]
+fn collector(folder: &Path, cloud: String) -> anyhow::Result<Arc<dyn Collector>> {
+    Ok(Arc::new(lab::collect::TrafficCollector::start(folder.to_owned(), cloud)?))
+}
+
+#[cfg(not(feature = "lab"))]
+fn collector(_: &Path, _: String) -> anyhow::Result<Arc<dyn Collector>> {
+    Err(crate::args::no_lab("cloud --collect"))
 }

@@ -9,7 +9,7 @@ use std::{
 use cloud::{Engine, Introduction, Remote};
 use decode::{
     Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, OnCloudError, Sampling, Threshold,
-    Vocabulary, Want,
+    Vocabulary, Want, statistics::percentile,
 };
 use serde::Serialize;
 use tandem::{
@@ -19,7 +19,6 @@ use tandem::{
 
 use crate::{
     args::{DoctorArgs, SYSTEM},
-    commands::bench::percentile,
     config,
 };
 
@@ -366,7 +365,8 @@ async fn pings(remote: &mut Remote) -> Result<(Duration, Duration), CloudError> 
     for _ in 0..PINGS {
         times.push(remote.ping().await?.as_secs_f64());
     }
-    let at = |share| Duration::from_secs_f64(percentile(&times, share));
+    let at =
+        |share| Duration::from_secs_f64(percentile(times.iter().copied(), share).unwrap_or(0.0));
     Ok((at(0.5), at(0.95)))
 }
 

@@ -16,19 +16,34 @@ use crate::{
 
 /// Keeps what edges see beside what the cloud would have written, to train routers on it.
 pub trait Collector: Send + Sync + fmt::Debug {
-    /// Whether states of this edge are taken, or why not. May wait for the disk.
-    fn welcome(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String>;
+    /// Whether states of this edge are taken; if not, why. May wait for the disk.
+    fn accepts(&self, edge: EdgeModel, exchange: Exchange) -> Result<(), String>;
 
     /// A number for a conversation that is about to give its first sample.
-    fn number(&self) -> u32;
+    fn next_conversation(&self) -> u32;
 
     /// Takes one sample. Must not wait: an answer waits for it.
-    fn take(&self, sample: Observed<'_>);
+    fn take(&self, sample: Observation<'_>);
+
+    /// How many samples there were.
+    fn counts(&self) -> SampleCounts;
+
+    /// Keeps what is left, and takes no more.
+    fn finish(&self);
+}
+
+/// How many samples a collector was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleCounts {
+    /// Samples that were taken.
+    pub taken: u64,
+    /// Samples that could not be kept.
+    pub lost: u64,
 }
 
 /// One position of a conversation, seen from both sides.
 #[derive(Clone, Copy)]
-pub struct Observed<'a> {
+pub struct Observation<'a> {
     /// The cloud's vocabulary.
     pub vocabulary: &'a dyn Vocabulary,
     /// What travels in the session.
@@ -37,32 +52,32 @@ pub struct Observed<'a> {
     pub edge: &'a DecodedState,
     /// The token the cloud held likeliest.
     pub likeliest: Token,
-    /// The conversation's [`number`](Collector::number).
+    /// Which conversation: a number of [`Collector::next_conversation`].
     pub conversation: u32,
     /// How much was accepted there.
     pub position: usize,
 }
 
-/// A session whose edge shares what it sees.
+/// What a session knows of states its edge shares.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SharedStates {
     /// The length of its hidden state.
     hidden: usize,
     /// The conversation's number, from its first sample on.
-    number: Option<u32>,
+    conversation: Option<u32>,
     /// Where the last sample was: an ask that is repeated counts once.
     last: Option<usize>,
 }
 
-impl Source {
+impl SharedStates {
     pub fn new(hidden: usize) -> Self {
-        Self { hidden, number: None, last: None }
+        Self { hidden, conversation: None, last: None }
     }
 
     /// A turn that goes on with an earlier one is of the same conversation.
     pub fn follow(&mut self, earlier: &Session, prompt: &[Token]) {
         if prompt.starts_with(earlier.conversation.prompt()) {
-            self.number = earlier.source.as_ref().and_then(|source| source.number);
+            self.conversation = earlier.shared.as_ref().and_then(|shared| shared.conversation);
         }
     }
 }
@@ -73,7 +88,7 @@ pub(crate) fn read(
     seen: Option<&EdgeState>,
 ) -> Result<Option<DecodedState>, ServiceError> {
     let Some(seen) = seen else { return Ok(None) };
-    let Some(source) = &session.source else {
+    let Some(shared) = &session.shared else {
         let message = "edge: this session takes no states; offer them when it is opened";
         return Err(ServiceError::invalid(message));
     };
@@ -82,7 +97,7 @@ pub(crate) fn read(
         let known = known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed]);
         known.map_err(|refusal| refuse(refusal, session))?;
     }
-    let state = seen.read(source.hidden, exchange);
+    let state = seen.read(shared.hidden, exchange);
     state.map(Some).map_err(|reason| ServiceError::invalid(format!("edge: {reason}")))
 }
 
@@ -97,12 +112,12 @@ pub(crate) fn collect(
 ) {
     let exchange = session.conversation.exchange();
     let vocabulary = session.sequence.model().vocabulary().clone();
-    let Some(source) = &mut session.source else { return };
-    if source.last.is_some_and(|last| position <= last) {
+    let Some(shared) = &mut session.shared else { return };
+    if shared.last.is_some_and(|last| position <= last) {
         return;
     }
-    source.last = Some(position);
-    let conversation = *source.number.get_or_insert_with(|| collector.number());
+    shared.last = Some(position);
+    let conversation = *shared.conversation.get_or_insert_with(|| collector.next_conversation());
     let vocabulary = vocabulary.as_ref();
-    collector.take(Observed { vocabulary, exchange, edge, likeliest, conversation, position });
+    collector.take(Observation { vocabulary, exchange, edge, likeliest, conversation, position });
 }

@@ -7,7 +7,7 @@
 use decode::{Exchange, Token, Vocabulary};
 use thiserror::Error;
 
-use crate::protocol::{Piece, Place, id_bytes, prefix_hash};
+use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -23,7 +23,7 @@ pub(crate) struct Conversation {
 /// Why a caller cannot go on from where it thinks it is.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
-    /// The two sides do not stand at the same place.
+    /// The two sides have not accepted the same.
     #[error("{0}")]
     Conflict(&'static str),
     /// The request makes no sense.
@@ -69,9 +69,9 @@ impl Conversation {
     }
 
     /// Where this side stands.
-    pub fn place(&self) -> Place {
+    pub fn prefix(&self) -> Prefix {
         let position = self.position();
-        Place { position, hash: self.hash(position).unwrap_or_default() }
+        Prefix { position, hash: self.hash(position).unwrap_or_default() }
     }
 
     fn hash(&self, position: usize) -> Option<String> {
@@ -81,26 +81,26 @@ impl Conversation {
         }
     }
 
-    /// Goes back to `place` if need be, and on from there with what was accepted since.
+    /// Goes back to `prefix` if need be, and on from there with what was accepted since.
     pub fn advance(
         &mut self,
         vocabulary: &dyn Vocabulary,
-        place: &Place,
+        prefix: &Prefix,
         append: &Piece,
     ) -> Result<(), Refusal> {
         let hash =
-            self.hash(place.position).ok_or(Refusal::Conflict("the position is not here"))?;
-        if hash != place.hash {
+            self.hash(prefix.position).ok_or(Refusal::Conflict("the position is not here"))?;
+        if hash != prefix.hash {
             return Err(Refusal::Conflict("the prefix is another"));
         }
         match (self.exchange, append) {
             (Exchange::Ids, Piece::Ids(ids)) => {
                 known(vocabulary, ids)?;
-                self.tokens.truncate(place.position);
+                self.tokens.truncate(prefix.position);
                 self.tokens.extend_from_slice(ids);
             }
             (Exchange::Text, Piece::Text(text)) => {
-                self.truncate_text(vocabulary, place.position);
+                self.truncate_text(vocabulary, prefix.position);
                 self.append_text(vocabulary, text);
             }
             (Exchange::Ids, Piece::Text(_)) => return Err(invalid("ids travel in this session")),
@@ -192,8 +192,8 @@ mod tests {
         conversation.tokens().iter().map(piece).collect()
     }
 
-    fn at(position: usize, prefix: &str) -> Place {
-        Place { position, hash: prefix_hash(prefix) }
+    fn at(position: usize, prefix: &str) -> Prefix {
+        Prefix { position, hash: prefix_hash(prefix) }
     }
 
     fn text(text: &str) -> Piece {
@@ -207,7 +207,7 @@ mod tests {
         c.advance(&vocabulary, &at(0, ""), &text(" the cat")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat"]);
         c.accept(&vocabulary, &vocabulary.encode(" sat"), " sat");
-        assert_eq!(c.place(), at(12, " the cat sat"));
+        assert_eq!(c.prefix(), at(12, " the cat sat"));
         c.advance(&vocabulary, &at(8, " the cat"), &text("中国")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat", "中国"]);
         // The cut goes through a token: what is left of it gets its own.
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn another_place_is_refused_and_changes_nothing() {
+    fn another_prefix_is_refused_and_changes_nothing() {
         let vocabulary = vocabulary();
         let mut c = Conversation::new(Exchange::Text, vec![]);
         c.advance(&vocabulary, &at(0, ""), &text(" the 中")).unwrap();
@@ -237,15 +237,15 @@ mod tests {
         let vocabulary = vocabulary();
         let mut c = Conversation::new(Exchange::Ids, vec![Token(1)]);
         let ids = |ids: &[u32]| ids.iter().copied().map(Token).collect::<Vec<_>>();
-        let place = |prefix: &[u32]| Place {
+        let at_ids = |prefix: &[u32]| Prefix {
             position: prefix.len(),
             hash: prefix_hash(id_bytes(&ids(prefix))),
         };
-        c.advance(&vocabulary, &place(&[]), &Piece::Ids(ids(&[5, 6, 7]))).unwrap();
-        c.advance(&vocabulary, &place(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
+        c.advance(&vocabulary, &at_ids(&[]), &Piece::Ids(ids(&[5, 6, 7]))).unwrap();
+        c.advance(&vocabulary, &at_ids(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
         assert_eq!(c.context(), ids(&[1, 5, 9]));
-        let refused = c.advance(&vocabulary, &place(&[5, 9]), &Piece::Ids(ids(&[99_999])));
+        let refused = c.advance(&vocabulary, &at_ids(&[5, 9]), &Piece::Ids(ids(&[99_999])));
         assert!(matches!(refused, Err(Refusal::Invalid(m)) if m.contains("99999")));
-        assert!(c.advance(&vocabulary, &place(&[5, 6]), &Piece::Ids(vec![])).is_err());
+        assert!(c.advance(&vocabulary, &at_ids(&[5, 6]), &Piece::Ids(vec![])).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use engine::EngineError;
 use thiserror::Error;
 
-use crate::protocol::{Place, code};
+use crate::protocol::{Prefix, code};
 
 /// Both transports make their errors from this: the HTTP server a status and a code, the client in
 /// the same process what it would have read from them.
@@ -21,7 +21,7 @@ pub enum ServiceError {
         /// Which of them.
         message: String,
         /// Where the session stands.
-        have: Place,
+        have: Prefix,
     },
     /// The session had to make room for another.
     #[error("the session was evicted to make room: open a new one")]
@@ -60,7 +60,7 @@ impl ServiceError {
         Self::Invalid { message: message.into() }
     }
 
-    pub(crate) fn conflict(message: impl Into<String>, have: Place) -> Self {
+    pub(crate) fn conflict(message: impl Into<String>, have: Prefix) -> Self {
         Self::Conflict { message: message.into(), have }
     }
 
@@ -109,6 +109,27 @@ impl From<EngineError> for ServiceError {
             EngineError::Full { .. } | EngineError::NoSequence { .. } => Self::Busy,
             EngineError::Template { .. } => Self::invalid(error.to_string()),
             other => Self::model(&other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_engine_says_is_told_by_what_the_caller_can_do() {
+        let full = |wanted| EngineError::Full { used: 5, cells: 10, wanted };
+        let template = EngineError::Template { reason: "no such role".into() };
+        for (error, code, status) in [
+            (full(11), code::CONTEXT_FULL, 400),
+            (full(6), code::BUSY, 503),
+            (EngineError::NoSequence { sequences: 1 }, code::BUSY, 503),
+            (template, code::INVALID, 400),
+            (EngineError::Stopped, code::MODEL, 500),
+        ] {
+            let error = ServiceError::from(error);
+            assert_eq!((error.code(), error.status()), (code, status), "{error}");
         }
     }
 }

@@ -26,7 +26,7 @@ use std::{fmt, sync::Arc};
 use self::sessions::Sessions;
 use crate::protocol::{Cost, Health};
 
-pub use collector::{Collector, Observed};
+pub use collector::{Collector, Observation, SampleCounts};
 pub use error::ServiceError;
 pub use lazy::LazyModel;
 

@@ -7,20 +7,20 @@ use super::{
     sessions::advance,
     writer::{self, Task, milliseconds},
 };
-use crate::protocol::{Answer, Next, Place};
+use crate::protocol::{Answer, Next, Prefix};
 
 impl Service {
     /// Writes what comes next and accepts it. The same sequence number gets the same answer.
     pub async fn next(&self, id: &str, next: Next) -> Result<Answer, ServiceError> {
         let started = Instant::now();
-        let mut held = self.sessions.hold(id).await?;
-        let session = held.session()?;
+        let mut guard = self.sessions.acquire(id).await?;
+        let session = guard.session()?;
         let waited = started.elapsed();
         match &session.last {
             Some((sequence, answer)) if *sequence == next.sequence => return Ok(answer.clone()),
             Some((sequence, _)) if *sequence > next.sequence => {
                 let message = format!("question {sequence} was answered already");
-                return Err(ServiceError::conflict(message, session.conversation.place()));
+                return Err(ServiceError::conflict(message, session.conversation.prefix()));
             }
             _ => {}
         }
@@ -33,7 +33,7 @@ impl Service {
             likeliest: seen.is_some(),
         };
         task.validate(session.conversation.exchange())?;
-        advance(session, &Place { position: next.position, hash: next.hash }, &next.append)?;
+        advance(session, &Prefix { position: next.position, hash: next.hash }, &next.append)?;
         let position = session.conversation.position();
         let (mut answer, likeliest) = writer::write(session, &self.sessions, &task).await?;
         answer.cost.queued_ms += milliseconds(waited);

@@ -5,7 +5,7 @@ use engine::Model;
 
 use super::{
     Service, ServiceError,
-    collector::Source,
+    collector::SharedStates,
     conversation::{Conversation, known},
     sessions::Session,
     writer::milliseconds,
@@ -28,22 +28,22 @@ impl Service {
         let same = open.vocabulary.is_none_or(|edge| edge == vocabulary);
         let exchange = if same { Exchange::Ids } else { Exchange::Text };
         let id = random_id()?;
-        let (mut source, sharing) = self.offered(open.edge, exchange).await?;
+        let (mut shared, sharing) = self.offered(open.edge, exchange).await?;
         let earlier = match &open.from {
             Some(from) => self.sessions.remove(from).await.ok(),
             None => None,
         };
         let sequence = match earlier {
             Some(earlier) => {
-                if let Some(source) = &mut source {
-                    source.follow(&earlier, &prompt);
+                if let Some(shared) = &mut shared {
+                    shared.follow(&earlier, &prompt);
                 }
                 earlier.sequence
             }
             None => self.sessions.open_sequence(model).await?,
         };
         let conversation = Conversation::new(exchange, prompt);
-        let session = Session { id: id.clone(), sequence, conversation, last: None, source };
+        let session = Session { id: id.clone(), sequence, conversation, last: None, shared };
         self.sessions.insert(session);
         let (context, load_ms) = (model.context(), milliseconds(load));
         Ok(Opened { session: id, exchange, vocabulary, context, load_ms, sharing })
@@ -54,16 +54,16 @@ impl Service {
         &self,
         edge: Option<EdgeModel>,
         exchange: Exchange,
-    ) -> Result<(Option<Source>, Option<Sharing>), ServiceError> {
+    ) -> Result<(Option<SharedStates>, Option<Sharing>), ServiceError> {
         let Some(edge) = edge else { return Ok((None, None)) };
         let Some(collector) = self.config.collector.clone() else {
             return Ok((None, Some(Sharing::Refused("it does not collect".into()))));
         };
-        let source = Source::new(edge.hidden);
+        let shared = SharedStates::new(edge.hidden);
         // The first offer begins a folder on the disk.
-        let asked = tokio::task::spawn_blocking(move || collector.welcome(edge, exchange)).await;
+        let asked = tokio::task::spawn_blocking(move || collector.accepts(edge, exchange)).await;
         match asked.map_err(|e| ServiceError::internal(&e))? {
-            Ok(()) => Ok((Some(source), Some(Sharing::Welcome))),
+            Ok(()) => Ok((Some(shared), Some(Sharing::Welcome))),
             Err(reason) => Ok((None, Some(Sharing::Refused(reason)))),
         }
     }
@@ -86,5 +86,5 @@ fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ServiceError> {
 fn random_id() -> Result<String, ServiceError> {
     let mut bytes = [0u8; 16];
     getrandom::fill(&mut bytes).map_err(|e| ServiceError::internal(&e))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(decode::hex(&bytes))
 }

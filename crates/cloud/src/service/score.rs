@@ -10,15 +10,15 @@ use super::{
     sessions::{Session, advance, refuse},
     writer::milliseconds,
 };
-use crate::protocol::{Cost, Judged, Place, Score, Scores};
+use crate::protocol::{Cost, Judged, Prefix, Score, Scores};
 
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
     pub async fn score(&self, id: &str, score: Score) -> Result<Scores, ServiceError> {
         let started = Instant::now();
-        let mut held = self.sessions.hold(id).await?;
-        let session = held.session()?;
-        advance(session, &Place { position: score.position, hash: score.hash }, &score.append)?;
+        let mut guard = self.sessions.acquire(id).await?;
+        let session = guard.session()?;
+        advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
         let vocabulary = session.sequence.model().vocabulary().clone();
         let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation);
         let given = given.map_err(|refusal| refuse(refusal, session))?;

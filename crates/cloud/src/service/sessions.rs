@@ -10,11 +10,11 @@ use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    collector::Source,
+    collector::SharedStates,
     conversation::{Conversation, Refusal},
     error::ServiceError,
 };
-use crate::protocol::{Answer, Piece, Place};
+use crate::protocol::{Answer, Piece, Prefix};
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const REMEMBERED: usize = 4096;
@@ -26,14 +26,14 @@ pub(crate) struct Session {
     pub conversation: Conversation,
     /// The last question's number and its answer, should it be asked again.
     pub last: Option<(u64, Answer)>,
-    /// Where it stands as a source of samples, if it is one.
-    pub source: Option<Source>,
+    /// The states its edge shares, if it does.
+    pub shared: Option<SharedStates>,
 }
 
 /// A session that nobody else uses at the moment.
-pub(crate) struct Held(OwnedMutexGuard<Option<Session>>);
+pub(crate) struct SessionGuard(OwnedMutexGuard<Option<Session>>);
 
-impl Held {
+impl SessionGuard {
     /// The session, unless it was evicted while we waited for it.
     pub fn session(&mut self) -> Result<&mut Session, ServiceError> {
         self.0.as_mut().ok_or(ServiceError::Evicted)
@@ -43,18 +43,20 @@ impl Held {
 /// Brings a session to where its caller is.
 pub(crate) fn advance(
     session: &mut Session,
-    place: &Place,
+    prefix: &Prefix,
     append: &Piece,
 ) -> Result<(), ServiceError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
-    let moved = session.conversation.advance(vocabulary.as_ref(), place, append);
+    let moved = session.conversation.advance(vocabulary.as_ref(), prefix, append);
     moved.map_err(|refusal| refuse(refusal, session))
 }
 
 /// Tells a caller why it cannot go on.
 pub(crate) fn refuse(refusal: Refusal, session: &Session) -> ServiceError {
     match refusal {
-        Refusal::Conflict(message) => ServiceError::conflict(message, session.conversation.place()),
+        Refusal::Conflict(message) => {
+            ServiceError::conflict(message, session.conversation.prefix())
+        }
         Refusal::Invalid(message) => ServiceError::invalid(message),
     }
 }
@@ -91,10 +93,10 @@ impl Sessions {
         table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
     }
 
-    /// Waits until the session is free and takes hold of it.
-    pub async fn hold(&self, id: &str) -> Result<Held, ServiceError> {
+    /// Waits until nobody else uses the session.
+    pub async fn acquire(&self, id: &str) -> Result<SessionGuard, ServiceError> {
         let shared = self.touch(id)?;
-        Ok(Held(shared.lock_owned().await))
+        Ok(SessionGuard(shared.lock_owned().await))
     }
 
     fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
@@ -113,9 +115,9 @@ impl Sessions {
 
     /// Ends a session; gives back what it was.
     pub async fn remove(&self, id: &str) -> Result<Session, ServiceError> {
-        let mut held = self.hold(id).await?;
+        let mut guard = self.acquire(id).await?;
         self.table().live.remove(id);
-        held.0.take().ok_or(ServiceError::Evicted)
+        guard.0.take().ok_or(ServiceError::Evicted)
     }
 
     /// Evicts the session that was not used for longest, of those nobody uses right now. `false`
@@ -154,7 +156,7 @@ impl Sessions {
         }
     }
 
-    /// Reads tokens, evicting whom it must. The sequence's own session is held, so it stays.
+    /// Reads tokens, evicting whom it must. The sequence's own session is in use, so it stays.
     pub async fn read(
         &self,
         sequence: &mut Sequence,

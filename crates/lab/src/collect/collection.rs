@@ -38,13 +38,10 @@ pub struct CollectionInfo {
     pub format: u32,
     /// The fingerprint of the edge and its adapters.
     pub model: String,
-    /// The edge's name.
     pub model_name: String,
     /// The length of its hidden state.
     pub hidden: usize,
-    /// The cloud's name.
     pub cloud: String,
-    /// What travelled.
     pub exchange: Exchange,
     /// A digest of the examples.
     pub examples: String,
@@ -61,8 +58,7 @@ impl CollectionInfo {
 
 /// A position where the edge did not choose what the reference has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
-    /// Which example.
+pub struct OpenPosition {
     pub example: u32,
     /// How many tokens of its answer stand before it.
     pub position: u32,
@@ -77,9 +73,7 @@ pub struct Open {
 /// How a roll-out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollOut {
-    /// Which example.
     pub example: u32,
-    /// Where in it.
     pub position: u32,
     /// Whether the answer came out right.
     pub right: bool,
@@ -88,44 +82,17 @@ pub struct RollOut {
 /// Why a collection cannot be used.
 #[derive(Debug, Error)]
 pub enum CollectionError {
-    /// The disk said no.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file that is not what it should be.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is not part of a collection: {reason}; delete the file to collect it again", path.display())]
-    Malformed {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The folder is of another collection.
+    Malformed { path: PathBuf, reason: String },
     #[error(
         "{} holds another collection ({what} differs: {there} there, {here} here): give another \
          folder, or delete this one", path.display()
     )]
-    Other {
-        /// The folder.
-        path: PathBuf,
-        /// What differs.
-        what: &'static str,
-        /// What the folder says.
-        there: String,
-        /// What is wanted now.
-        here: String,
-    },
-    /// Somebody else is filling it.
+    Mismatch { path: PathBuf, what: &'static str, there: String, here: String },
     #[error("another process collects into {}: give another folder, or end that one", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A shard that cannot be read or written.
+    InUse { path: PathBuf },
     #[error(transparent)]
     Sample(#[from] SampleError),
 }
@@ -134,31 +101,31 @@ pub enum CollectionError {
 #[derive(Clone, Debug)]
 pub struct Collection {
     pub(super) folder: PathBuf,
-    pub(super) about: CollectionInfo,
+    pub(super) info: CollectionInfo,
 }
 
 impl Collection {
-    /// Begins a collection, or goes on with one.
-    pub fn begin(folder: &Path, about: CollectionInfo) -> Result<Self, CollectionError> {
+    /// Begins a collection, or resumes one.
+    pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
-        let here = Self { folder: folder.to_owned(), about };
+        let here = Self { folder: folder.to_owned(), info };
         if !path.exists() {
             fs::create_dir_all(folder).map_err(|source| io_error(folder, source))?;
-            here.write_about()?;
+            here.write_info()?;
             return Ok(here);
         }
-        Self::read(folder)?.check(&here.about)?;
+        Self::read(folder)?.check(&here.info)?;
         for round in [Round::One, Round::Two] {
             let path = here.rollouts_path(round);
-            mend(&path).map_err(|source| io_error(&path, source))?;
+            repair(&path).map_err(|source| io_error(&path, source))?;
         }
         Ok(here)
     }
 
     /// Says what differs where something else is to be collected.
     pub(super) fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
-        let (a, b) = (&self.about, other);
-        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Other {
+        let (a, b) = (&self.info, other);
+        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Mismatch {
             path: self.folder.clone(),
             what,
             there: there.to_string(),
@@ -190,36 +157,45 @@ impl Collection {
     pub fn read(folder: &Path) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
-        let about: CollectionInfo =
+        let info: CollectionInfo =
             serde_json::from_slice(&json).map_err(|e| malformed(&path, e.to_string()))?;
-        if about.format > CollectionInfo::FORMAT {
+        if info.format > CollectionInfo::FORMAT {
             let reason =
-                format!("format {}, this program reads {}", about.format, CollectionInfo::FORMAT);
+                format!("format {}, this program reads {}", info.format, CollectionInfo::FORMAT);
             return Err(malformed(&path, reason));
         }
-        Ok(Self { folder: folder.to_owned(), about })
+        Ok(Self { folder: folder.to_owned(), info })
     }
 
-    pub(super) fn write_about(&self) -> Result<(), CollectionError> {
+    pub(super) fn write_info(&self) -> Result<(), CollectionError> {
         let path = self.folder.join("collection.json");
-        let json = serde_json::to_vec_pretty(&self.about);
+        let json = serde_json::to_vec_pretty(&self.info);
         let json = json.map_err(|e| malformed(&path, e.to_string()))?;
         atomic::write(&path, &json).map_err(|source| io_error(&path, source))
     }
 
-    /// What is collected.
-    pub fn about(&self) -> &CollectionInfo {
-        &self.about
+    pub fn info(&self) -> &CollectionInfo {
+        &self.info
     }
 
     /// How many shards there are to be.
     pub fn shards(&self) -> usize {
-        self.about.count.div_ceil(SHARD)
+        self.info.count.div_ceil(SHARD)
     }
 
     /// The examples of a shard.
     pub fn examples(&self, shard: usize) -> std::ops::Range<usize> {
-        shard * SHARD..((shard + 1) * SHARD).min(self.about.count)
+        shard * SHARD..((shard + 1) * SHARD).min(self.info.count)
+    }
+
+    /// The shards of this kind that are not there yet.
+    pub fn missing(&self, kind: SampleSet) -> Vec<usize> {
+        (0..self.shards()).filter(|&shard| !self.has(kind, shard)).collect()
+    }
+
+    /// How many examples these shards have.
+    pub fn count(&self, shards: &[usize]) -> usize {
+        shards.iter().map(|&shard| self.examples(shard).len()).sum()
     }
 
     /// Whether a shard of this kind is there.
@@ -234,7 +210,7 @@ impl Collection {
         kind: SampleSet,
         shard: usize,
         samples: &[Sample],
-        open: &[Open],
+        open: &[OpenPosition],
     ) -> Result<(), CollectionError> {
         if kind == SampleSet::Forced {
             let path = self.open_path(shard);
@@ -248,23 +224,23 @@ impl Collection {
             atomic::write(&path, &lines).map_err(|source| io_error(&path, source))?;
         }
         // The shard comes last: where it is, everything is.
-        Ok(write_shard(&self.path(kind, shard), self.about.hidden, samples)?)
+        Ok(write_shard(&self.path(kind, shard), self.info.hidden, samples)?)
     }
 
     /// The positions to roll out: all that neither model got right, or as many as wanted, drawn by
     /// the seed. With `asks`, those that the cloud got right come first.
-    pub fn drawn(&self, most: usize, asks: bool) -> Result<Vec<Open>, CollectionError> {
-        let mut open: Vec<Open> = vec![];
+    pub fn drawn(&self, most: usize, asks: bool) -> Result<Vec<OpenPosition>, CollectionError> {
+        let mut open: Vec<OpenPosition> = vec![];
         for shard in (0..self.shards()).filter(|&s| self.has(SampleSet::Forced, s)) {
-            open.extend(read_lines::<Open>(&self.open_path(shard))?);
+            open.extend(read_lines::<OpenPosition>(&self.open_path(shard))?);
         }
         open.retain(|o| asks || !o.ask);
-        let lot = |o: &Open| {
+        let order = |o: &OpenPosition| {
             let place = u64::from(o.example) << 32 | u64::from(o.position);
-            let lot = sampling::hash(self.about.seed, usize::try_from(place).unwrap_or(0));
-            (!o.ask, lot, place)
+            let drawn = sampling::hash(self.info.seed, usize::try_from(place).unwrap_or(0));
+            (!o.ask, drawn, place)
         };
-        open.sort_by_key(lot);
+        open.sort_by_key(order);
         open.truncate(most);
         // Neighbours share a context.
         open.sort_by_key(|o| (o.example, o.position));
@@ -276,8 +252,8 @@ impl Collection {
         read_lines(&self.rollouts_path(round))
     }
 
-    /// Takes note of a roll-out.
-    pub fn note(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
+    /// Adds how a roll-out ended.
+    pub fn add_rollout(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
         let path = self.rollouts_path(round);
         let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
         let failed = |source| io_error(&path, source);
@@ -334,7 +310,7 @@ impl Collection {
                 hash.update(format!("{} {} {}\n", r.example, r.position, r.right));
             }
         }
-        Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+        Ok(decode::hex(&hash.finalize()[..8]))
     }
 
     fn path(&self, kind: SampleSet, shard: usize) -> PathBuf {
@@ -360,23 +336,21 @@ impl Collection {
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleSet {
-    /// Worked answers, read with teacher forcing.
+    /// AnswerStyle answers, read with teacher forcing.
     Forced,
-    /// Joint decodes.
     Joint,
 }
 
 /// Who rolls out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// The edge alone.
     One,
     /// The edge, and the cloud where an earlier router asks it.
     Two,
 }
 
 /// Cuts off a last line that a kill cut short.
-fn mend(path: &Path) -> io::Result<()> {
+fn repair(path: &Path) -> io::Result<()> {
     if !path.exists() {
         return Ok(());
     }

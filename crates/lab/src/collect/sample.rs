@@ -52,7 +52,6 @@ pub enum Label {
     Trust,
     /// The cloud should have been asked.
     Ask,
-    /// Not known.
     Unknown,
 }
 
@@ -76,61 +75,25 @@ pub enum LabelSource {
 /// A shard that cannot be read or written; every message names the file.
 #[derive(Debug, Error)]
 pub enum SampleError {
-    /// The disk said no.
     #[error("cannot {action} the samples {}: {source}", path.display())]
-    Io {
-        /// Read or write.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Its tensors are not those of a shard.
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("the samples {} cannot be used: {why}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: Malformed,
-    },
-    /// Written by something else, or by a later program.
+    Malformed { path: PathBuf, why: Malformed },
     #[error(
         "the samples {} are of format {found}, and this program reads {FORMAT}: \
          collect them again with this program", path.display()
     )]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What it says it is.
-        found: String,
-    },
-    /// A number that stands for nothing.
+    Format { path: PathBuf, found: String },
     #[error(
         "the samples {} are damaged: {field} {value} means nothing; delete the file and collect \
          again", path.display()
     )]
-    Code {
-        /// The file.
-        path: PathBuf,
-        /// Which field.
-        field: &'static str,
-        /// What was there.
-        value: u8,
-    },
-    /// Hidden states of another model.
+    Code { path: PathBuf, field: &'static str, value: u8 },
     #[error(
         "cannot write the samples {}: a hidden state has {found} numbers where the model's has \
          {wanted}: keep the samples of different models apart", path.display()
     )]
-    HiddenSize {
-        /// The file.
-        path: PathBuf,
-        /// What the model has.
-        wanted: usize,
-        /// What the sample has.
-        found: usize,
-    },
+    HiddenSize { path: PathBuf, wanted: usize, found: usize },
 }
 
 const KEY: &str = "tandem.samples";

@@ -22,33 +22,32 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Begins a folder, or goes on behind the samples that are there. Whatever `about` says of
+    /// Begins a folder, or resumes behind the samples that are there. Whatever `info` says of
     /// examples, their count and a seed is of no account.
-    pub fn begin(folder: &Path, about: CollectionInfo) -> Result<Self, CollectionError> {
+    pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
         let (format, examples) = (CollectionInfo::FORMAT, EXAMPLES.into());
-        let about = CollectionInfo { format, examples, count: 0, seed: 0, ..about };
-        Collection::begin(folder, about)?;
+        let info = CollectionInfo { format, examples, count: 0, seed: 0, ..info };
+        Collection::begin(folder, info)?;
         let collection = Collection::read(folder)?;
         Ok(Self { collection, shards: files(folder).count() })
     }
 
-    /// Goes on with a folder that was begun before for this cloud; `None` where none was.
+    /// Resumes a folder that was begun before for this cloud; `None` where none was.
     pub fn resume(folder: &Path, cloud: &str) -> Result<Option<Self>, CollectionError> {
         if !folder.join("collection.json").exists() {
             return Ok(None);
         }
-        let about = Collection::read(folder)?.about;
-        Self::begin(folder, CollectionInfo { cloud: cloud.into(), ..about }).map(Some)
+        let info = Collection::read(folder)?.info;
+        Self::begin(folder, CollectionInfo { cloud: cloud.into(), ..info }).map(Some)
     }
 
-    /// What is collected.
-    pub fn about(&self) -> &CollectionInfo {
-        &self.collection.about
+    pub fn info(&self) -> &CollectionInfo {
+        &self.collection.info
     }
 
     /// Whether samples of these models belong here.
     pub fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
-        let CollectionInfo { ref examples, count, seed, .. } = self.collection.about;
+        let CollectionInfo { ref examples, count, seed, .. } = self.collection.info;
         self.collection.check(&CollectionInfo {
             examples: examples.clone(),
             count,
@@ -57,16 +56,15 @@ impl Traffic {
         })
     }
 
-    /// Adds a shard.
     pub fn write(&mut self, samples: &[Sample]) -> Result<(), CollectionError> {
         let seen = samples.iter().map(|sample| sample.example as usize + 1).max().unwrap_or(0);
-        if seen > self.collection.about.count {
+        if seen > self.collection.info.count {
             // Before the shard: a kill between the two must not leave an example uncounted.
-            self.collection.about.count = seen;
-            self.collection.write_about()?;
+            self.collection.info.count = seen;
+            self.collection.write_info()?;
         }
         let path = file(&self.collection.folder, self.shards);
-        write_shard(&path, self.collection.about.hidden, samples)?;
+        write_shard(&path, self.collection.info.hidden, samples)?;
         self.shards += 1;
         Ok(())
     }
@@ -103,7 +101,7 @@ mod tests {
     use crate::collect::{Label, LabelSource};
     use router::FEATURES;
 
-    fn about() -> CollectionInfo {
+    fn info() -> CollectionInfo {
         CollectionInfo {
             format: 0,
             model: "m".into(),
@@ -137,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_grows_and_goes_on() {
+    fn a_folder_grows_and_resumes() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         assert!(Traffic::resume(folder, "large").unwrap().is_none());
-        let mut traffic = Traffic::begin(folder, about()).unwrap();
+        let mut traffic = Traffic::begin(folder, info()).unwrap();
         traffic.write(&[sample(0, 3), sample(1, 4)]).unwrap();
         let digest = Collection::read(folder).unwrap().digest().unwrap();
         traffic.write(&[sample(0, 5)]).unwrap();
@@ -149,27 +147,27 @@ mod tests {
         drop(traffic);
 
         let mut again = Traffic::resume(folder, "large").unwrap().unwrap();
-        assert_eq!(again.about().count, 2);
-        again.check(&about()).unwrap();
+        assert_eq!(again.info().count, 2);
+        again.check(&info()).unwrap();
         again.write(&[sample(40, 1)]).unwrap();
         assert_eq!(places(folder), [(0, 3), (1, 4), (0, 5), (40, 1)]);
-        assert_eq!(Collection::read(folder).unwrap().about().count, 41);
+        assert_eq!(Collection::read(folder).unwrap().info().count, 41);
     }
 
     #[test]
     fn what_is_of_other_models_is_refused_with_both_names() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let traffic = Traffic::begin(folder, about()).unwrap();
+        let traffic = Traffic::begin(folder, info()).unwrap();
         let named = |error: CollectionError, names: [&str; 2]| {
             let error = error.to_string();
             assert!(names.iter().all(|name| error.contains(name)), "{error}");
         };
-        let other = CollectionInfo { model: "n".into(), model_name: "tiny".into(), ..about() };
+        let other = CollectionInfo { model: "n".into(), model_name: "tiny".into(), ..info() };
         named(traffic.check(&other).unwrap_err(), ["small", "tiny"]);
-        named(traffic.check(&CollectionInfo { hidden: 3, ..about() }).unwrap_err(), ["2", "3"]);
+        named(traffic.check(&CollectionInfo { hidden: 3, ..info() }).unwrap_err(), ["2", "3"]);
         named(Traffic::resume(folder, "huge").unwrap_err(), ["large", "huge"]);
-        let worked = CollectionInfo { examples: "d".into(), seed: 0, ..about() };
+        let worked = CollectionInfo { examples: "d".into(), seed: 0, ..info() };
         named(Collection::begin(folder, worked).unwrap_err(), [EXAMPLES, "d"]);
     }
 
@@ -186,7 +184,7 @@ mod tests {
     #[test]
     fn a_full_disk_loses_a_shard_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let mut traffic = Traffic::begin(folder.path(), about()).unwrap();
+        let mut traffic = Traffic::begin(folder.path(), info()).unwrap();
         traffic.write(&[sample(0, 1)]).unwrap();
         // A folder where the next shard is to be written stands for a disk that says no.
         let blocked = folder.path().join("traffic-00001.safetensors.partial");

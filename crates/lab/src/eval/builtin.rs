@@ -4,7 +4,6 @@
 /// The name of the file they are in.
 pub const FILE: &str = "builtin.jsonl";
 
-/// The file itself.
 pub const QUESTIONS: &str = include_str!("builtin.jsonl");
 
 #[cfg(test)]

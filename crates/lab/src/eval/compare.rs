@@ -39,7 +39,6 @@ pub enum Compare {
         labels: Vec<String>,
         /// What each stands for; none where only the prompt says so.
         texts: Vec<String>,
-        /// The right labels.
         right: Vec<String>,
     },
     /// The number it concludes with.

@@ -1,12 +1,98 @@
 //! What an answer cost, from its trace.
 
 use decode::{Accepted, Source, Transcript, trace::Times};
+use serde::{Deserialize, Serialize};
+use tandem::config::{CLOUD_CHUNK, EDGE_CHUNK};
 
-use crate::eval::figures::{Figures, Split};
+/// What one answer cost. Times are milliseconds and do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    pub tokens: usize,
+    /// Of them, from the cloud.
+    pub cloud_tokens: usize,
+    /// Of them, from the edge because the cloud could not be had.
+    pub fallback_tokens: usize,
+    pub characters: usize,
+    /// Times the cloud answered.
+    pub asks: usize,
+    /// Tokens the cloud read, where it said so.
+    pub cloud_prefilled: Option<usize>,
+    /// Tokens the cloud found in its cache, where it said so.
+    pub cloud_cached: Option<usize>,
+    /// Tokens the cloud wrote, look-ahead included.
+    pub cloud_decoded: usize,
+    /// Bytes of weights and caches moved through memory by the edge.
+    pub edge_bytes: u64,
+    /// The same by the cloud; `None` where its size is not known.
+    pub cloud_bytes: Option<u64>,
+    /// From the prompt to the first token.
+    pub first_token_ms: f64,
+    /// From the prompt to the end, without loading models.
+    pub total_ms: f64,
+    /// The gaps between accepted spans, in order.
+    pub between_ms: Vec<f64>,
+    /// Where the time went.
+    pub split: TimeSplit,
+}
 
-/// How many tokens of a prompt are read in one pass.
-const EDGE_CHUNK: usize = 64;
-const CLOUD_CHUNK: usize = 32;
+/// Where the time of an answer went, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimeSplit {
+    /// The edge reading the prompt.
+    pub edge_prefill_ms: f64,
+    pub edge_decode_ms: f64,
+    /// The edge reading what the cloud wrote.
+    pub edge_reprefill_ms: f64,
+    pub router_ms: f64,
+    /// The way to the cloud and back.
+    pub network_ms: f64,
+    /// Waiting for others at the cloud.
+    pub cloud_queue_ms: f64,
+    pub cloud_prefill_ms: f64,
+    pub cloud_decode_ms: f64,
+}
+
+impl TimeSplit {
+    /// Its parts by name, in the order of the pictures.
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
+        [
+            ("edge prefill", self.edge_prefill_ms),
+            ("edge decode", self.edge_decode_ms),
+            ("re-prefill", self.edge_reprefill_ms),
+            ("router", self.router_ms),
+            ("network", self.network_ms),
+            ("cloud queue", self.cloud_queue_ms),
+            ("cloud prefill", self.cloud_prefill_ms),
+            ("cloud decode", self.cloud_decode_ms),
+        ]
+    }
+
+    /// Adds another one up.
+    pub fn add(&mut self, other: &Self) {
+        self.edge_prefill_ms += other.edge_prefill_ms;
+        self.edge_decode_ms += other.edge_decode_ms;
+        self.edge_reprefill_ms += other.edge_reprefill_ms;
+        self.router_ms += other.router_ms;
+        self.network_ms += other.network_ms;
+        self.cloud_queue_ms += other.cloud_queue_ms;
+        self.cloud_prefill_ms += other.cloud_prefill_ms;
+        self.cloud_decode_ms += other.cloud_decode_ms;
+    }
+
+    /// Each part times a factor.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            edge_prefill_ms: self.edge_prefill_ms * factor,
+            edge_decode_ms: self.edge_decode_ms * factor,
+            edge_reprefill_ms: self.edge_reprefill_ms * factor,
+            router_ms: self.router_ms * factor,
+            network_ms: self.network_ms * factor,
+            cloud_queue_ms: self.cloud_queue_ms * factor,
+            cloud_prefill_ms: self.cloud_prefill_ms * factor,
+            cloud_decode_ms: self.cloud_decode_ms * factor,
+        }
+    }
+}
 
 /// What a model moves through memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,22 +119,21 @@ impl Footprint {
 /// The two models as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
-    /// The edge.
     pub edge: Footprint,
     /// The cloud; `None` where it does not say.
     pub cloud: Option<Footprint>,
 }
 
-/// The figures of one answer. Bytes are counted as if nobody had read the prompt before: the points
+/// What one answer cost. Bytes are counted as if nobody had read the prompt before: the points
 /// of a sweep share it, users do not.
-pub fn figures(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Figures {
+pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
     let (stats, shown) = (transcript.stats(), transcript.shown());
     let spans = spans(shown);
     let load = stats.times.cloud_load;
     let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
     let first_load = spans.first().map_or(std::time::Duration::ZERO, |s| s.times.cloud_load);
     let wrote_edge = stats.times.edge_decode > std::time::Duration::ZERO;
-    Figures {
+    Costs {
         tokens: stats.tokens,
         cloud_tokens: stats.cloud_tokens,
         fallback_tokens: stats.fallback_tokens,
@@ -126,10 +211,10 @@ fn whole(times: &Times) -> std::time::Duration {
         + times.network
 }
 
-fn split(all: &Times, first: Option<&Times>) -> Split {
+fn split(all: &Times, first: Option<&Times>) -> TimeSplit {
     let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
     let prompt = first.map_or(all.edge_prefill, |times| times.edge_prefill);
-    Split {
+    TimeSplit {
         edge_prefill_ms: ms(prompt),
         edge_decode_ms: ms(all.edge_decode),
         edge_reprefill_ms: ms(all.edge_prefill.saturating_sub(prompt)),

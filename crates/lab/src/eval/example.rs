@@ -20,39 +20,24 @@ const MATHS_FORMAT: &str =
 pub enum Task {
     /// One of several choices.
     Choice {
-        /// The question.
         question: String,
         /// Labels, as in the file.
         labels: Vec<String>,
         /// What each stands for.
         texts: Vec<String>,
-        /// The right label.
         right: String,
     },
     /// A sum with one number for its answer.
-    Maths {
-        /// The problem.
-        problem: String,
-        /// The number.
-        answer: String,
-    },
+    Maths { problem: String, answer: String },
     /// A prompt of any kind, with right answers.
-    Judged {
-        /// The prompt.
-        prompt: String,
-        /// What is right.
-        compare: Compare,
-    },
+    Judged { prompt: String, compare: Compare },
     /// A prompt of any kind; no answer is right or wrong.
-    Plain {
-        /// The prompt.
-        prompt: String,
-    },
+    Plain { prompt: String },
 }
 
 /// Where a worked answer names its choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Worked {
+pub enum AnswerStyle {
     /// Where the file has it: behind the explanation.
     #[default]
     AsGiven,
@@ -65,7 +50,6 @@ pub enum Worked {
 pub struct Example {
     /// The file's name for it, or where it stands.
     pub id: String,
-    /// What is asked.
     pub task: Task,
     /// A worked answer, if one is known.
     pub worked: Option<String>,
@@ -74,7 +58,7 @@ pub struct Example {
 impl Example {
     /// Reads a file of JSON lines of any shape, to learn from; empty lines are passed over. What
     /// is measured is read by [`read`](read::read), which asks for more.
-    pub fn read(path: &Path, worked: Worked) -> Result<Vec<Self>, ReadError> {
+    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
         read::any(path, worked)
     }
 
@@ -129,10 +113,10 @@ impl Example {
 }
 
 /// A worked answer in the wanted style.
-pub(crate) fn work_out(cot: &str, choice: &str, label: &str, style: Worked) -> String {
+pub(crate) fn work_out(cot: &str, choice: &str, label: &str, style: AnswerStyle) -> String {
     match style {
-        Worked::AsGiven => cot.to_owned(),
-        Worked::AnswerFirst => {
+        AnswerStyle::AsGiven => cot.to_owned(),
+        AnswerStyle::AnswerFirst => {
             let reasons = cot.rsplit_once(CHOICE_CONCLUSION).map_or(cot, |(reasons, _)| reasons);
             let (reasons, label) = (reasons.trim(), label.to_lowercase());
             format!(
@@ -147,7 +131,7 @@ mod tests {
     use super::*;
     use crate::eval::row::Row;
 
-    fn parse(line: &str, worked: Worked) -> Result<Example, String> {
+    fn parse(line: &str, worked: AnswerStyle) -> Result<Example, String> {
         Row::parse(line)?.any("f:3".into(), worked)
     }
 
@@ -157,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_put_and_judged() {
-        let example = parse(MINES, Worked::AsGiven).unwrap();
+        let example = parse(MINES, AnswerStyle::AsGiven).unwrap();
         assert_eq!(
             example.prompt(),
             "Question: Where are mines?\nChoices:\n(a) valley\n(b) mountain\nPlease format your \
@@ -173,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_answer_may_come_first() {
-        let worked = parse(MINES, Worked::AnswerFirst).unwrap().worked.unwrap();
+        let worked = parse(MINES, AnswerStyle::AnswerFirst).unwrap().worked.unwrap();
         let whole =
             "The best choice is mountain. Mines are dug. Therefore, the answer is mountain (b).";
         assert_eq!(worked, whole);
@@ -182,7 +166,7 @@ mod tests {
     #[test]
     fn labels_may_be_numbers() {
         let row = MINES.replace(r#"["A", "B"]"#, r#"["1", "2"]"#).replace(r#""B""#, r#""2""#);
-        let example = parse(&row, Worked::AsGiven).unwrap();
+        let example = parse(&row, AnswerStyle::AsGiven).unwrap();
         assert!(example.prompt().contains("\n(1) valley\n(2) mountain\n"));
         assert_eq!(example.is_right("Therefore, the answer is mountain (2)."), Some(true));
         assert_eq!(example.is_right("The answer is 2 mountains."), Some(false));
@@ -191,14 +175,15 @@ mod tests {
     #[test]
     fn maths_and_other_prompts() {
         let sum = r#"{"problem": " 1+1?", "solution": "It is \\boxed{2}.", "answer": "2"}"#;
-        let sum = parse(sum, Worked::AsGiven).unwrap();
+        let sum = parse(sum, AnswerStyle::AsGiven).unwrap();
         assert_eq!((sum.id.as_str(), sum.is_right("\\boxed{2.0}")), ("f:3", Some(true)));
         assert_eq!(sum.prompt(), format!("1+1?\n{MATHS_FORMAT}"));
-        let plain = parse(r#"{"prompt": "Hi", "response": "Hello."}"#, Worked::AsGiven).unwrap();
+        let plain =
+            parse(r#"{"prompt": "Hi", "response": "Hello."}"#, AnswerStyle::AsGiven).unwrap();
         assert_eq!((plain.prompt().as_str(), plain.is_right("x")), ("Hi", None));
         assert_eq!((plain.right(), plain.worked.as_deref()), (None, Some("Hello.")));
         let own = r#"{"prompt": "Hi", "answer": ["yo", "hey"], "compare": "contains"}"#;
-        let own = parse(own, Worked::AsGiven).unwrap();
+        let own = parse(own, AnswerStyle::AsGiven).unwrap();
         assert_eq!((own.prompt().as_str(), own.is_right("Hey!")), ("Hi", Some(true)));
         assert_eq!(own.right(), Some("yo | hey".into()));
     }

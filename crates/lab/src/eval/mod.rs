@@ -5,9 +5,10 @@
 //!   from bytes with [`encoding`]; [`builtin`]: questions that come along
 //! - [`example`] makes prompts and judges; [`conclusion`] finds what an answer says, [`compare`]
 //!   whether that is right
-//! - [`sweep`]: every question at every point; [`costs`]: what an answer cost
-//! - [`results`]: answers as they come in; [`figures`]: what they cost, and statistics;
-//!   [`table`]: what they say together
+//! - [`points`]: what is measured; [`sweep`]: every question at every point, by `models` or by fakes;
+//!   [`costs`]: what an answer cost
+//! - [`results`]: answers as they come in; [`table`]: what they say together
+//! - [`mod@run`]: all of it, from a configuration to a table
 
 pub mod builtin;
 pub mod compare;
@@ -15,21 +16,24 @@ pub mod conclusion;
 pub mod costs;
 pub mod encoding;
 pub mod example;
-pub mod figures;
+mod models;
+pub mod points;
 pub mod read;
 pub mod results;
 mod row;
+pub mod run;
 pub mod sweep;
 pub mod table;
 pub mod task;
 
 pub use compare::Compare;
-pub use example::{Example, Task, Worked};
-pub use figures::{Figures, Split};
+pub use costs::{Costs, TimeSplit};
+pub use example::{AnswerStyle, Example, Task};
 pub use read::{ReadError, read};
 pub use results::{
-    Mode, Outcome, Piece, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent,
+    Outcome, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent, TokenRecord,
 };
-pub use sweep::{Decoder, Run, Sweep, Way};
+pub use run::{EvalConfig, Evaluation, RunTime};
+pub use sweep::{DecodeOptions, Decoder, Run, Sweep};
 pub use table::{Row, Table};
 pub use task::{TaskName, UnknownTask};

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::eval::{
     builtin,
     encoding::{self, NotText},
-    example::{Example, Worked},
+    example::{AnswerStyle, Example},
     row::Row,
     task::TaskName,
 };
@@ -19,77 +19,25 @@ use crate::eval::{
 /// Why a file of examples could not be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// No such file, or not ours to read.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// It is not text as it is wanted.
+    File { path: PathBuf, source: io::Error },
     #[error("{} line {line}: {looks}; wanted is UTF-8: save it so", path.display())]
-    Encoding {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What it looks like.
-        looks: NotText,
-    },
-    /// Nothing is in it.
+    Encoding { path: PathBuf, line: usize, looks: NotText },
     #[error("{} line 1: the file is empty; wanted is on each line {wanted}", path.display())]
-    Empty {
-        /// Which file.
-        path: PathBuf,
-        /// What a line has to be.
-        wanted: &'static str,
-    },
-    /// A line that is no example.
+    Empty { path: PathBuf, wanted: &'static str },
     #[error("{} line {line}: {reason}; wanted is {wanted}", path.display())]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-        /// What a line has to be.
-        wanted: &'static str,
-    },
-    /// Two questions with the same name.
+    Line { path: PathBuf, line: usize, reason: String, wanted: &'static str },
     #[error(
         "{} line {line}: the id {id:?} is that of {} line {first_line} too; wanted is an id of its \
          own for each question",
         path.display(),
         first.display()
     )]
-    Twice {
-        /// The name.
-        id: String,
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// The file that has it first.
-        first: PathBuf,
-        /// On which line, from 1.
-        first_line: usize,
-    },
-    /// A task without its files.
+    Twice { id: String, path: PathBuf, line: usize, first: PathBuf, first_line: usize },
     #[error("the task {task} wants a file of questions; each line is {}", task.wanted())]
-    NoData {
-        /// Which task.
-        task: TaskName,
-    },
-    /// A file for a task that has its own questions.
+    NoData { task: TaskName },
     #[error("the task {task} has questions of its own; {} is not read", path.display())]
-    DataUnwanted {
-        /// Which task.
-        task: TaskName,
-        /// The first file.
-        path: PathBuf,
-    },
+    DataUnwanted { task: TaskName, path: PathBuf },
 }
 
 /// Any of the shapes.
@@ -119,7 +67,7 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
 }
 
 /// A file with lines of any shape.
-pub(crate) fn any(path: &Path, worked: Worked) -> Result<Vec<Example>, ReadError> {
+pub(crate) fn any(path: &Path, worked: AnswerStyle) -> Result<Vec<Example>, ReadError> {
     let text = text(path)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let example = |(line, text): (usize, &str)| {

@@ -13,9 +13,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tandem::Mode;
 use thiserror::Error;
 
-use crate::eval::figures::Figures;
+use crate::eval::costs::Costs;
 
 /// The form of the file; another one is refused.
 const VERSION: u32 = 1;
@@ -23,46 +24,18 @@ const VERSION: u32 = 1;
 /// Why a results file cannot be used.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// It cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// A line that is not ours.
+    File { path: PathBuf, source: io::Error },
     #[error("{} line {line}: not a line of results: {reason}", path.display())]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It begins with something else.
+    Line { path: PathBuf, line: usize, reason: String },
     #[error("{}: not a results file: its first line does not say what it is about", path.display())]
-    NotResults {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// It was made with something else.
+    NotResults { path: PathBuf },
     #[error(
         "{} holds results of another run: {what} was {there:?} and is {here:?} now; give another \
          --results file",
         path.display()
     )]
-    Another {
-        /// Which file.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-        /// In the file.
-        there: String,
-        /// Now.
-        here: String,
-    },
+    Another { path: PathBuf, what: String, there: String, here: String },
 }
 
 /// What a file of results is about.
@@ -70,7 +43,6 @@ pub enum ResultsError {
 pub struct ResultsInfo {
     /// The form of the file.
     pub version: u32,
-    /// The task.
     pub task: String,
     /// The questions: files by name and hash.
     pub data: String,
@@ -78,7 +50,6 @@ pub struct ResultsInfo {
     pub edge: String,
     /// The cloud: name, and hash where it is known.
     pub cloud: String,
-    /// The system message.
     pub system: String,
     /// Where an answer is cut off.
     pub max_tokens: usize,
@@ -105,24 +76,11 @@ impl ResultsInfo {
     }
 }
 
-/// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// The edge alone.
-    Small,
-    /// Both.
-    Joint,
-    /// The cloud alone.
-    Large,
-}
-
 /// One way to decode that is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// As the table names it.
     pub name: String,
-    /// Who writes.
     pub mode: Mode,
     /// Who judges the edge; `None` where nobody does.
     pub router: Option<String>,
@@ -141,7 +99,6 @@ pub struct Point {
 /// A question, for those who read the results without its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Its name.
     pub id: String,
     /// What was said to the models.
     pub prompt: String,
@@ -154,8 +111,7 @@ pub struct Question {
 
 /// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Piece {
-    /// Its text.
+pub struct TokenRecord {
     pub text: String,
     /// `edge`, `cloud` or `fallback`.
     pub source: String,
@@ -166,20 +122,19 @@ pub struct Piece {
 /// One answer to one question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which question.
     pub id: String,
     /// Which point, by name.
     pub point: String,
     /// Whether it was right; `None` where no answer is.
     pub right: Option<bool>,
-    /// What it concluded.
     pub said: Option<String>,
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
     /// The answer, token by token.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TokenRecord>,
     /// What it cost.
-    pub figures: Figures,
+    #[serde(rename = "figures")]
+    pub costs: Costs,
     /// Log-likelihood a character under the large model, for open-ended texts.
     pub likelihood: Option<f64>,
     /// The budget's state behind it, so that a second run goes on with the same one.
@@ -187,7 +142,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The whole answer.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
@@ -200,7 +154,6 @@ pub struct Spent {
     pub aim: f32,
     /// The threshold that it gives.
     pub threshold: f32,
-    /// Tokens so far.
     pub tokens: usize,
     /// Of them, from the cloud.
     pub routed: usize,
@@ -438,7 +391,7 @@ mod tests {
             said: Some("A".into()),
             finish: "stop".into(),
             pieces: vec![],
-            figures: Figures::default(),
+            costs: Costs::default(),
             likelihood: None,
             spent: None,
         }

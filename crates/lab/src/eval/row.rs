@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::eval::{
     compare::{Compare, Pattern},
     conclusion::value,
-    example::{Example, Task, Worked, work_out},
+    example::{AnswerStyle, Example, Task, work_out},
     task::TaskName,
 };
 
@@ -13,7 +13,6 @@ use crate::eval::{
 pub struct Row(Map<String, Value>);
 
 impl Row {
-    /// Reads one line.
     pub fn parse(line: &str) -> Result<Self, String> {
         match serde_json::from_str(line) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
@@ -39,7 +38,7 @@ impl Row {
     pub fn of(&self, task: TaskName, place: String) -> Result<Example, String> {
         use TaskName::*;
         let (task, worked) = match task {
-            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(Worked::AsGiven)?,
+            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(AnswerStyle::AsGiven)?,
             Gsm8k | Math => self.maths(task == Gsm8k)?,
             Jsonl => (self.judged()?, self.optional_text("response")?),
             Text => (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?),
@@ -48,7 +47,7 @@ impl Row {
     }
 
     /// A question of any shape.
-    pub fn any(&self, place: String, style: Worked) -> Result<Example, String> {
+    pub fn any(&self, place: String, style: AnswerStyle) -> Result<Example, String> {
         let (task, worked) = if self.has("question") {
             self.choice(style)?
         } else if self.has("problem") {
@@ -63,7 +62,7 @@ impl Row {
         Ok(Example { id: self.id(place)?, task, worked })
     }
 
-    fn choice(&self, style: Worked) -> Result<(Task, Option<String>), String> {
+    fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {
         let question = self.text("question")?;
         let (labels, texts) = self.choices()?;
         let right = self.text("answerKey")?;

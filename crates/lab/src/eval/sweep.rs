@@ -3,14 +3,15 @@
 //! The points of one question run one after the other on one worker, so that they share what both
 //! models have read of the prompt. Every answer is on disk before the next is begun.
 
-use std::{collections::BTreeMap, future::Future};
+use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use decode::{BudgetState, Router, Threshold, ThresholdPolicy, Transcript};
+use tandem::Mode;
 
 use crate::eval::{
     Example,
-    costs::{Sizes, figures},
-    results::{Mode, Outcome, Piece, Point, Question, Results, ResultsError, Spent},
+    costs::{Sizes, costs},
+    results::{Outcome, Point, Question, Results, ResultsError, Spent, TokenRecord},
 };
 
 /// One worker's two models: the seam to whatever runs them.
@@ -26,11 +27,10 @@ pub trait Decoder: Send {
         routers: &[&dyn Router],
     ) -> impl Future<Output = Result<Vec<f64>, Self::Error>> + Send;
 
-    /// Answers.
     fn decode(
         &mut self,
         prompt: &str,
-        way: Way<'_>,
+        options: DecodeOptions,
     ) -> impl Future<Output = Result<Transcript, Self::Error>> + Send;
 
     /// Log-likelihood a character of an answer under the large model; `None` of no text.
@@ -47,12 +47,11 @@ pub trait Decoder: Send {
     fn sizes(&self) -> Sizes;
 }
 
-/// How to answer.
-pub struct Way<'a> {
-    /// Who writes.
+/// How one answer is decoded.
+pub struct DecodeOptions {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
-    pub router: &'a dyn Router,
+    pub router: Arc<dyn Router>,
     /// What a score has to reach.
     pub policy: ThresholdPolicy,
     /// Simulated milliseconds to the cloud and back.
@@ -64,9 +63,7 @@ pub type Build = Box<dyn Fn(u64) -> Box<dyn Router> + Send + Sync>;
 
 /// A point, and what it takes to run it.
 pub struct Run {
-    /// What it is.
     pub point: Point,
-    /// Who judges.
     pub build: Build,
     /// How strictly; shared by all answers of the point.
     pub policy: ThresholdPolicy,
@@ -81,7 +78,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Budgets go on where the results left them.
+    /// Budgets resume where the results left them.
     pub fn new(examples: Vec<Example>, runs: Vec<Run>, results: Results, seed: u64) -> Self {
         for run in &runs {
             let last = results.look(|record| {
@@ -124,7 +121,7 @@ impl Sweep {
             return Ok(vec![]);
         }
         let prompt = example.prompt();
-        let seed = lot(self.seed, &example.id);
+        let seed = question_seed(self.seed, &example.id);
         let judges = self.judges(seed);
         let routers: Vec<&dyn Router> = judges.values().map(|router| &**router).collect();
         let trust = decoder.begin(&prompt, &routers).await?;
@@ -133,13 +130,13 @@ impl Sweep {
         self.results.note_question(Question { id, prompt: prompt.clone(), right, trust })?;
         let mut outcomes = vec![];
         for run in left {
-            let router = (run.build)(seed);
+            let router = Arc::from((run.build)(seed));
             let policy = self.policy(run, &example.id);
             let (mode, rtt_ms) = (run.point.mode, run.point.rtt_ms);
-            let way = Way { mode, router: &*router, policy: policy.clone(), rtt_ms };
-            let transcript = decoder.decode(&prompt, way).await?;
+            let options = DecodeOptions { mode, router, policy: policy.clone(), rtt_ms };
+            let transcript = decoder.decode(&prompt, options).await?;
             let mut outcome = self.outcome(example, run, &transcript, &policy);
-            outcome.figures = figures(&transcript, decoder.count(&prompt)?, &decoder.sizes());
+            outcome.costs = costs(&transcript, decoder.count(&prompt)?, &decoder.sizes());
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }
@@ -156,7 +153,7 @@ impl Sweep {
         named.map(|(name, run)| (name, (run.build)(seed))).collect()
     }
 
-    /// The point's own policy; or, for lots beside a threshold, the share of tokens that brings it to
+    /// The point's own policy; or, for the random router beside a threshold, the share of tokens that brings it to
     /// where the other point stands.
     fn policy(&self, run: &Run, id: &str) -> ThresholdPolicy {
         let Some(like) = &run.point.like else { return run.policy.clone() };
@@ -165,7 +162,7 @@ impl Sweep {
             let mut ours = (0, 0);
             let mut now = 0;
             for outcome in &record.outcomes {
-                let (tokens, routed) = (outcome.figures.tokens, outcome.figures.cloud_tokens);
+                let (tokens, routed) = (outcome.costs.tokens, outcome.costs.cloud_tokens);
                 if &outcome.point == like {
                     theirs = (theirs.0 + tokens, theirs.1 + routed);
                     now = if outcome.id == id { tokens } else { now };
@@ -188,7 +185,7 @@ impl Sweep {
         policy: &ThresholdPolicy,
     ) -> Outcome {
         let text = transcript.text();
-        let piece = |token: &decode::Accepted| Piece {
+        let piece = |token: &decode::Accepted| TokenRecord {
             text: token.text.clone(),
             source: token.source.name().to_owned(),
             score: token.score.map(|score| score.value()),
@@ -204,15 +201,15 @@ impl Sweep {
             said: example.conclusion(&text),
             finish: transcript.finish_reason().map_or("cancelled", |reason| reason.name()).into(),
             pieces: transcript.shown().iter().map(piece).collect(),
-            figures: Default::default(),
+            costs: Default::default(),
             likelihood: None,
             spent,
         }
     }
 }
 
-/// Another question, another lot; the same wherever it stands among the others.
-fn lot(seed: u64, id: &str) -> u64 {
+/// A seed for each question, the same wherever it stands among the others.
+fn question_seed(seed: u64, id: &str) -> u64 {
     id.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -220,7 +217,7 @@ fn lot(seed: u64, id: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Arc};
+    use std::path::Path;
 
     use decode::{
         Answer, Answered, Ask, Budget, Cloud, CloudError, Edge, EdgeError, Exchange, Limits,
@@ -229,7 +226,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::eval::{ResultsInfo, Table, Task, table::Kind};
+    use crate::eval::{ResultsInfo, Table, Task, table::RowKind};
 
     const WORDS: [&str; 5] = [" so", " the answer is", " (", "a", "b"];
     /// What both models write; the label between the parentheses is their own.
@@ -321,20 +318,24 @@ mod tests {
             Ok(routers.iter().map(|_| trust).collect())
         }
 
-        async fn decode(&mut self, prompt: &str, way: Way<'_>) -> Result<Transcript, ResultsError> {
+        async fn decode(
+            &mut self,
+            prompt: &str,
+            options: DecodeOptions,
+        ) -> Result<Transcript, ResultsError> {
             let limits = Limits { max_tokens: 20, stops: vec![] };
             let (sampling, plan) = (Sampling::default(), vec![Token(1)]);
             // The large model is wrong once.
             let knows = if prompt.contains("q9") { "a" } else { right(prompt) };
             let cloud = ScriptedCloud(Scripted::new(knows));
-            if way.mode == Mode::Large {
+            if options.mode == Mode::Large {
                 let mut relay = Relay::new(cloud, sampling, limits);
                 while relay.next().await.unwrap().is_some() {}
                 return Ok(relay.into_transcript());
             }
             let edge = ScriptedEdge { model: Scripted::new("a"), read: 0 };
-            let (policy, on_error) = (way.policy, OnCloudError::Fail);
-            let routing = Routing { router: way.router, policy, cloud, on_error };
+            let (policy, on_error) = (options.policy, OnCloudError::Fail);
+            let routing = Routing { router: &*options.router, policy, cloud, on_error };
             let plan = Plan { prompt: plan, written: vec![], sampling, limits };
             let mut session = Session::new(edge, Some(routing), plan).unwrap();
             while session.next().await.unwrap().is_some() {}
@@ -389,7 +390,7 @@ mod tests {
 
     fn sweep(path: &Path) -> Sweep {
         let top1: fn(u64) -> Box<dyn Router> = |_| Box::new(router::Top1);
-        let lots: fn(u64) -> Box<dyn Router> =
+        let random: fn(u64) -> Box<dyn Router> =
             |seed| Box::new(router::Random { seed, share: None });
         let run = |point: Point, build: fn(u64) -> Box<dyn Router>, policy: ThresholdPolicy| Run {
             point,
@@ -400,10 +401,10 @@ mod tests {
         let mut runs = vec![
             run(point("small", Mode::Small, None), top1, Threshold::NEVER.into()),
             run(point("top1", Mode::Joint, Some(0.5)), top1, half.into()),
-            run(point("random", Mode::Joint, None), lots, Threshold::NEVER.into()),
+            run(point("random", Mode::Joint, None), random, Threshold::NEVER.into()),
             run(
                 point("budget", Mode::Joint, None),
-                lots,
+                random,
                 ThresholdPolicy::budget(Budget::new(0.2, [])),
             ),
             run(point("large", Mode::Large, None), top1, Threshold::ALWAYS.into()),
@@ -445,7 +446,7 @@ mod tests {
         assert_eq!((top1.accuracy, top1.routed_share), (Some(0.9), 0.125));
         assert_eq!((top1.cloud_calls, top1.gap_recovered), (10, Some(1.0)));
         assert_eq!((row("large").accuracy, row("large").routed_share), (Some(0.9), 1.0));
-        // By lot, as often as top1.
+        // At random, as often as top1.
         assert!(
             (row("random").routed_share - 0.125).abs() < 0.03,
             "{}",
@@ -453,7 +454,10 @@ mod tests {
         );
         // A fifth of the tokens are two answers of ten, and hard questions come first.
         let whole = row("whole answers by top1 20%");
-        assert_eq!((whole.mode, whole.accuracy, whole.routed_share), (Kind::Query, Some(0.6), 0.2));
+        assert_eq!(
+            (whole.mode, whole.accuracy, whole.routed_share),
+            (RowKind::Query, Some(0.6), 0.2)
+        );
         assert_eq!(row("whole answers by an oracle 20%").accuracy, Some(0.6));
         let against = table.differences.iter().find(|d| d.to == "random").unwrap();
         assert!(against.of == "top1" && against.accuracy > 0.0, "{against:?}");

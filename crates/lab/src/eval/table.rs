@@ -3,21 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
+use tandem::Mode;
 
-use crate::eval::{
-    figures::{Estimate, Split, estimate, gap_recovered, percentile},
-    results::{Mode, Outcome, Point, Record},
+use crate::{
+    eval::{
+        costs::TimeSplit,
+        results::{Outcome, Point, Record},
+    },
+    statistics::{Estimate, estimate, median, percentile},
 };
 
 /// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The edge alone.
+pub enum RowKind {
     Small,
     /// Both, token by token.
     Joint,
-    /// The cloud alone.
     Large,
     /// Whole answers, each from one of the two models; chosen afterwards from their answers.
     Query,
@@ -32,8 +34,7 @@ pub struct Row {
     /// As the table names it.
     pub name: String,
     /// How it came about.
-    pub mode: Kind,
-    /// Who judged.
+    pub mode: RowKind,
     pub router: Option<String>,
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,
@@ -74,7 +75,7 @@ pub struct Row {
     /// Tokens, divided by the time they took.
     pub tokens_per_second: Option<f64>,
     /// Milliseconds a token, by where they went.
-    pub split: Option<Split>,
+    pub split: Option<TimeSplit>,
     /// Log-likelihood a character under the large model, for open-ended texts.
     pub likelihood: Option<f64>,
     /// Pairs of words that occur once, divided by all pairs, for open-ended texts.
@@ -117,23 +118,23 @@ impl Table {
             let of_mode = record.points.iter().find(|p| p.mode == mode);
             of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
         };
-        let ends = &Ends::new(alone(Mode::Small), alone(Mode::Large));
+        let alone = &ModelsAlone::new(alone(Mode::Small), alone(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
-                rows.extend(row(point, outcomes(&point.name), ends, seed));
+                rows.extend(row(point, outcomes(&point.name), alone, seed));
             }
         }
-        let whole = whole_answers(record, &by_point, ends, seed);
+        let whole = whole_answers(record, &by_point, alone, seed);
         rows.extend(whole);
         Self { rows, differences: differences(record, &by_point) }
     }
 }
 
 /// Whether each model alone was right, by question: a gap is that of the questions a point answered.
-struct Ends<'a>(HashMap<&'a str, (f64, f64)>);
+struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
 
-impl<'a> Ends<'a> {
+impl<'a> ModelsAlone<'a> {
     fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
         let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
         let large: HashMap<_, _> =
@@ -156,6 +157,12 @@ impl<'a> Ends<'a> {
     }
 }
 
+/// How much of the way from the small model's accuracy to the large one's was made.
+fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
+    let gap = large - small;
+    (gap.abs() > 1e-9).then(|| (joint - small) / gap)
+}
+
 type ByPoint<'a> = HashMap<&'a str, Vec<&'a Outcome>>;
 
 fn by_point(record: &Record) -> ByPoint<'_> {
@@ -172,35 +179,35 @@ fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
     estimate(&right?, seed)
 }
 
-fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<Row> {
+fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
     if outcomes.is_empty() {
         return None;
     }
     let accuracy = accuracy(outcomes, seed);
     let count = outcomes.len() as f64;
     let sum = |f: fn(&Outcome) -> usize| outcomes.iter().map(|o| f(o)).sum::<usize>();
-    let tokens = sum(|o| o.figures.tokens).max(1);
+    let tokens = sum(|o| o.costs.tokens).max(1);
     let all = |f: fn(&Outcome) -> Option<f64>| -> Option<Vec<f64>> {
         outcomes.iter().map(|o| f(o)).collect()
     };
     let total = |f: fn(&Outcome) -> Option<f64>| all(f).map(|v| v.iter().sum::<f64>());
     let between: Vec<f64> =
-        outcomes.iter().flat_map(|o| o.figures.between_ms.iter().copied()).collect();
-    let first: Vec<f64> = outcomes.iter().map(|o| o.figures.first_token_ms).collect();
-    let mut split = Split::default();
-    outcomes.iter().for_each(|o| split.add(&o.figures.split));
-    let total_ms: f64 = outcomes.iter().map(|o| o.figures.total_ms).sum();
+        outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
+    let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
+    let mut split = TimeSplit::default();
+    outcomes.iter().for_each(|o| split.add(&o.costs.split));
+    let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
-        o.figures.cloud_bytes.map(|cloud| (cloud + o.figures.edge_bytes) as f64)
+        o.costs.cloud_bytes.map(|cloud| (cloud + o.costs.edge_bytes) as f64)
     });
     let spent = outcomes.last().and_then(|o| o.spent);
     Some(Row {
         name: point.name.clone(),
         mode: match point.mode {
-            Mode::Small => Kind::Small,
-            Mode::Joint => Kind::Joint,
-            Mode::Large => Kind::Large,
+            Mode::Small => RowKind::Small,
+            Mode::Joint => RowKind::Joint,
+            Mode::Large => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),
@@ -210,17 +217,17 @@ fn row(point: &Point, outcomes: &[&Outcome], ends: &Ends, seed: u64) -> Option<R
         accuracy: accuracy.map(|e| e.mean),
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),
-        gap_recovered: accuracy.and_then(|e| ends.gap(outcomes, e.mean)),
-        routed_share: sum(|o| o.figures.cloud_tokens) as f64 / tokens as f64,
-        cloud_calls: sum(|o| o.figures.asks),
-        cloud_tokens: sum(|o| o.figures.cloud_decoded),
-        cloud_prefilled: outcomes.iter().map(|o| o.figures.cloud_prefilled).sum(),
+        gap_recovered: accuracy.and_then(|e| alone.gap(outcomes, e.mean)),
+        routed_share: sum(|o| o.costs.cloud_tokens) as f64 / tokens as f64,
+        cloud_calls: sum(|o| o.costs.asks),
+        cloud_tokens: sum(|o| o.costs.cloud_decoded),
+        cloud_prefilled: outcomes.iter().map(|o| o.costs.cloud_prefilled).sum(),
         tokens_per_answer: tokens as f64 / count,
-        characters_per_answer: sum(|o| o.figures.characters) as f64 / count,
+        characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
-        first_token_ms: percentile(&first, 0.5),
-        between_tokens_p50_ms: percentile(&between, 0.5),
-        between_tokens_p95_ms: percentile(&between, 0.95),
+        first_token_ms: median(first),
+        between_tokens_p50_ms: median(between.iter().copied()),
+        between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
         split: Some(split.scaled(1.0 / tokens as f64)),
         likelihood: total(|o| o.likelihood).map(|sum| sum / count),
@@ -244,7 +251,7 @@ fn distinct(text: &str) -> Option<f64> {
 
 /// Choices between whole answers: by each router's trust over the prompt at each budget, and by an
 /// oracle.
-fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) -> Vec<Row> {
+fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
         let point = record.points.iter().find(|p| p.mode == mode);
         let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));
@@ -270,11 +277,11 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
     orders.retain(|_, trust| trust.len() == both.len());
     let mut rows = vec![];
     for budget in budgets {
-        let choose = |name: String, mode: Kind, router: Option<&str>, trust: &[f64]| {
+        let choose = |name: String, mode: RowKind, router: Option<&str>, trust: &[f64]| {
             let mut order: Vec<usize> = (0..both.len()).collect();
             order.sort_by(|&a, &b| trust[a].total_cmp(&trust[b]));
             let pairs: Vec<_> = order.iter().map(|&i| (both[i].1, both[i].2)).collect();
-            let chosen = spend(&pairs, budget, mode == Kind::Oracle);
+            let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
             let point = Point {
                 name,
                 mode: Mode::Joint,
@@ -285,28 +292,28 @@ fn whole_answers(record: &Record, by_point: &ByPoint, ends: &Ends, seed: u64) ->
                 like: None,
                 rtt_ms: None,
             };
-            let row = row(&point, &chosen, ends, seed)?;
+            let row = row(&point, &chosen, alone, seed)?;
             // The tokens of an answer by the large model are all its own.
-            let routed: usize = chosen.iter().map(|o| o.figures.cloud_tokens).sum();
-            let all: usize = chosen.iter().map(|o| o.figures.tokens).sum();
+            let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
+            let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
             let routed_share = routed as f64 / all.max(1) as f64;
             Some(Row { mode, routed_share, threshold: None, ..row })
         };
         let percent = f64::from((budget * 10_000.0).round()) / 100.0;
         for (router, trust) in &orders {
             let name = format!("whole answers by {router} {percent}%");
-            rows.extend(choose(name, Kind::Query, Some(router), trust));
+            rows.extend(choose(name, RowKind::Query, Some(router), trust));
         }
         // Answers that only the large model got right come first, the cheapest of them first.
         let gain: Vec<f64> = both
             .iter()
             .map(|(_, small, large)| match (small.right, large.right) {
-                (Some(false), Some(true)) => large.figures.tokens as f64,
+                (Some(false), Some(true)) => large.costs.tokens as f64,
                 _ => f64::INFINITY,
             })
             .collect();
         let name = format!("whole answers by an oracle {percent}%");
-        rows.extend(choose(name, Kind::Oracle, None, &gain));
+        rows.extend(choose(name, RowKind::Oracle, None, &gain));
     }
     rows
 }
@@ -317,17 +324,17 @@ fn spend<'a>(
     budget: f32,
     only_gains: bool,
 ) -> Vec<&'a Outcome> {
-    let mut tokens: usize = pairs.iter().map(|(small, _)| small.figures.tokens).sum();
+    let mut tokens: usize = pairs.iter().map(|(small, _)| small.costs.tokens).sum();
     let mut routed = 0;
     let mut open = true;
     let mut chosen = vec![];
     for (small, large) in pairs {
-        let after = tokens - small.figures.tokens + large.figures.tokens;
-        let spent = (routed + large.figures.tokens) as f64 / after.max(1) as f64;
+        let after = tokens - small.costs.tokens + large.costs.tokens;
+        let spent = (routed + large.costs.tokens) as f64 / after.max(1) as f64;
         open &= spent <= f64::from(budget);
         let gains = small.right == Some(false) && large.right == Some(true);
         if open && (gains || !only_gains) {
-            (tokens, routed) = (after, routed + large.figures.tokens);
+            (tokens, routed) = (after, routed + large.costs.tokens);
             chosen.push(*large);
         } else {
             chosen.push(*small);
@@ -364,4 +371,15 @@ fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
         }
     }
     differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap() {
+        assert!((gap_recovered(0.4, 0.55, 0.7).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(gap_recovered(0.4, 0.5, 0.4), None);
+    }
 }

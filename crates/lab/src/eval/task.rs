@@ -11,7 +11,6 @@ pub enum TaskName {
     CommonsenseQa,
     /// School science, multiple choice.
     Arc,
-    /// Knowledge, multiple choice.
     Mmlu,
     /// Sums in words; the answer is a number.
     Gsm8k,

@@ -119,7 +119,6 @@ impl Builder {
         self.push(12, &info(name, element, dims));
     }
 
-    /// The whole model.
     pub fn finish(self, name: &str) -> Vec<u8> {
         let graph = self.graph.text(2, name);
         let opset = |domain: &str, version| Message::new().text(1, domain).int(2, version);

@@ -35,7 +35,6 @@ impl Data {
         Ok(Self { out, at: 0, begin: 0, location })
     }
 
-    /// Begins a tensor.
     pub fn begin(&mut self) -> io::Result<()> {
         let padding = self.at.next_multiple_of(ALIGNMENT) - self.at;
         self.put(&vec![0; padding as usize])?;

@@ -45,7 +45,6 @@ pub enum Weights {
 /// What to export.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// The GGUF file.
     pub model: PathBuf,
     /// LoRA adapters to merge into it.
     pub adapters: Vec<Lora>,
@@ -58,7 +57,6 @@ pub struct Export {
 /// What was written.
 #[derive(Clone, Debug)]
 pub struct Exported {
-    /// The model's file.
     pub model: PathBuf,
     /// Bytes of model and weights.
     pub bytes: u64,

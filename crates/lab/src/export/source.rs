@@ -24,7 +24,6 @@ const CHUNK: usize = 4 << 20;
 /// A LoRA adapter, and how strongly it acts.
 #[derive(Clone, Debug)]
 pub struct Lora {
-    /// A GGUF file.
     pub path: PathBuf,
     /// 1 is as trained.
     pub scale: f32,

@@ -5,13 +5,17 @@
 //! for a single token is measured where routers are trained.
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{
     grid::Grid,
     numbers::{hundredths, percent, thousandths},
     readings::is_random,
 };
-use crate::eval::results::{Mode, Outcome, Point, Record};
+use crate::{
+    eval::results::{Outcome, Point, Record},
+    statistics::{auc, wilson_interval},
+};
 
 /// Fewer answers than this say nothing by themselves.
 const FEWEST: usize = 8;
@@ -20,7 +24,6 @@ const MOST_BINS: usize = 8;
 /// Answers with like scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bin {
-    /// Their mean score.
     pub score: f64,
     /// How many of them were right.
     pub right: f64,
@@ -45,11 +48,9 @@ pub struct Reliability {
 /// What one router's scores say of answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
-    /// Who judged.
     pub router: String,
     /// Whose answers these are.
     pub point: String,
-    /// How many.
     pub answers: usize,
     /// By the mean score of an answer.
     pub mean: Reliability,
@@ -65,8 +66,8 @@ pub fn of(record: &Record, routers: &[&str]) -> Vec<Calibration> {
         let outcomes: Vec<_> = record.outcomes.iter().filter(|o| o.point == point.name).collect();
         let Some(calibration) = calibrate(point, &outcomes) else { continue };
         // The fewer words are the cloud's, the more the scores are about the answer itself.
-        let cloud: usize = outcomes.iter().map(|o| o.figures.cloud_tokens).sum();
-        let all: usize = outcomes.iter().map(|o| o.figures.tokens).sum();
+        let cloud: usize = outcomes.iter().map(|o| o.costs.cloud_tokens).sum();
+        let all: usize = outcomes.iter().map(|o| o.costs.tokens).sum();
         let share = cloud as f64 / all.max(1) as f64;
         match found.iter_mut().find(|(_, other)| other.router == calibration.router) {
             Some(other) if other.0 > share => *other = (share, calibration),
@@ -96,7 +97,7 @@ fn calibrate(point: &Point, outcomes: &[&Outcome]) -> Option<Calibration> {
     let by = |score: fn(&(f64, f64, bool)) -> f64| {
         let mut pairs: Vec<_> = scored.iter().map(|s| (score(s), s.2)).collect();
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Reliability { bins: bins(&pairs), separation: separation(&pairs) }
+        Reliability { bins: bins(&pairs), separation: auc(&pairs) }
     };
     Some(Calibration {
         router: point.router.clone().unwrap_or_else(|| point.name.clone()),
@@ -120,7 +121,7 @@ fn bins(sorted: &[(f64, bool)]) -> Vec<Bin> {
         if to > from {
             let of = &sorted[from..to];
             let right = of.iter().filter(|(_, right)| *right).count();
-            let (low, high) = interval(right, of.len());
+            let (low, high) = wilson_interval(right, of.len());
             bins.push(Bin {
                 score: of.iter().map(|(score, _)| score).sum::<f64>() / of.len() as f64,
                 right: right as f64 / of.len() as f64,
@@ -132,30 +133,6 @@ fn bins(sorted: &[(f64, bool)]) -> Vec<Bin> {
         from = to;
     }
     bins
-}
-
-/// Wilson's interval: bins are small, and drawing again from eight right answers finds no doubt.
-fn interval(right: usize, all: usize) -> (f64, f64) {
-    const Z: f64 = 1.959_964;
-    let n = all.max(1) as f64;
-    let share = right as f64 / n;
-    let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-    let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((middle - half).max(0.0), (middle + half).min(1.0))
-}
-
-/// Over all pairs of a right and a wrong answer; equal scores count half.
-fn separation(sorted: &[(f64, bool)]) -> Option<f64> {
-    let wrong: Vec<f64> = sorted.iter().filter(|s| !s.1).map(|s| s.0).collect();
-    let right = sorted.iter().filter(|s| s.1).map(|s| s.0);
-    let (mut above, mut pairs) = (0.0, 0usize);
-    for score in right {
-        let below = wrong.partition_point(|w| *w < score);
-        let level = wrong.partition_point(|w| *w <= score) - below;
-        above += below as f64 + level as f64 / 2.0;
-        pairs += wrong.len();
-    }
-    (pairs > 0).then(|| above / pairs as f64)
 }
 
 /// How well each router's scores tell right answers from wrong ones.
@@ -171,7 +148,6 @@ pub fn separations(calibrations: &[Calibration]) -> Grid {
     )
 }
 
-/// Every bin.
 pub fn bins_of(calibrations: &[Calibration]) -> Grid {
     let mut rows = vec![];
     for calibration in calibrations {
@@ -208,21 +184,5 @@ mod tests {
         let level = bins(&[(0.5, true); 40]);
         assert_eq!((level.len(), level[0].answers), (1, 40));
         assert_eq!(bins(&[(0.3, true)]).len(), 1);
-    }
-
-    #[test]
-    fn wilsons_interval_of_known_counts() {
-        let (low, high) = interval(8, 10);
-        assert!((low - 0.4902).abs() < 1e-3 && (high - 0.9433).abs() < 1e-3, "{low} {high}");
-        let (low, high) = interval(10, 10);
-        assert!((low - 0.7225).abs() < 1e-3 && high > 0.999, "{low} {high}");
-    }
-
-    #[test]
-    fn separation_of_known_orders() {
-        assert_eq!(separation(&[(0.1, false), (0.2, true)]), Some(1.0));
-        assert_eq!(separation(&[(0.1, true), (0.2, false)]), Some(0.0));
-        assert_eq!(separation(&[(0.1, true), (0.1, false)]), Some(0.5));
-        assert_eq!(separation(&[(0.1, true)]), None);
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{measure::Measure, numbers::hundredths};
-use crate::eval::results::{Mode, Outcome, Piece, Question, Record};
+use crate::eval::results::{Outcome, Question, Record, TokenRecord};
 
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;
@@ -13,7 +14,7 @@ const EACH: usize = 5;
 /// Why an answer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Story {
+pub enum Reason {
     /// The small model was wrong alone, and right with the large one's help.
     Won,
     /// The small model was right alone, and wrong with the large one's help.
@@ -26,8 +27,7 @@ pub enum Story {
     Unlikelier,
 }
 
-impl Story {
-    /// In words.
+impl Reason {
     pub fn words(self) -> &'static str {
         match self {
             Self::Won => "won: small alone was wrong, together right",
@@ -46,7 +46,6 @@ impl Story {
 /// One accepted token.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Token {
-    /// Its text.
     pub text: String,
     /// Who wrote it: one of our own words, never the record's.
     pub source: &'static str,
@@ -57,11 +56,9 @@ pub struct Token {
 /// An answer, token by token.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// The point.
     pub name: String,
     /// How it turned out.
     pub verdict: String,
-    /// Its tokens.
     pub tokens: Vec<Token>,
 }
 
@@ -69,18 +66,14 @@ pub struct Answer {
 #[derive(Clone, Debug, Serialize)]
 pub struct Example {
     /// Why it is shown.
-    pub story: &'static str,
+    pub reason: &'static str,
     /// Whether it speaks for joint decoding.
     pub good: bool,
-    /// The question's name.
     pub id: String,
-    /// What was asked.
     pub prompt: String,
     /// The right answer, if there is one.
     pub right: Option<String>,
-    /// By both together.
     pub joint: Answer,
-    /// By each alone.
     pub alone: Vec<Answer>,
 }
 
@@ -100,11 +93,8 @@ pub struct Changes {
 /// Examples of one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examples {
-    /// Which point.
     pub point: String,
-    /// Over all questions.
     pub changes: Changes,
-    /// Good ones first.
     pub shown: Vec<Example>,
 }
 
@@ -120,28 +110,29 @@ struct Case<'a> {
 /// Examples of a point, in the order of the questions: nobody picked them. Texts without a right
 /// answer are taken by how far their likelihood moved.
 pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
-    let mut told: Vec<(Story, f64, Case)> = vec![];
+    let mut told: Vec<(Reason, f64, Case)> = vec![];
     let mut changes = Changes::default();
     for case in cases(record, point) {
         let worth = |outcome| measure.weigh(outcome);
         let Some((small, joint)) = worth(case.small).zip(worth(case.joint)) else { continue };
         changes.questions += 1;
-        let Some(story) = case.story(measure, joint - small) else { continue };
-        match story {
-            Story::Missed => changes.missed += 1,
-            _ if story.is_good() => changes.won += 1,
+        let Some(reason) = case.reason(measure, joint - small) else { continue };
+        match reason {
+            Reason::Missed => changes.missed += 1,
+            _ if reason.is_good() => changes.won += 1,
             _ => changes.lost += 1,
         }
-        told.push((story, (joint - small).abs(), case));
+        told.push((reason, (joint - small).abs(), case));
     }
     // Answers are right or wrong, so that these keep their order; what was lost comes before what
     // was only missed.
     told.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (good, bad): (Vec<_>, Vec<_>) = told.into_iter().partition(|(story, ..)| story.is_good());
+    let (good, bad): (Vec<_>, Vec<_>) = told.into_iter().partition(|(reason, ..)| reason.is_good());
     let more_good = EACH.max((2 * EACH).saturating_sub(bad.len()));
     let good: Vec<_> = good.into_iter().take(more_good).collect();
     let bad = bad.into_iter().take(2 * EACH - good.len().min(2 * EACH));
-    let shown = good.iter().copied().chain(bad).map(|(story, _, case)| case.tell(story)).collect();
+    let shown =
+        good.iter().copied().chain(bad).map(|(reason, _, case)| case.tell(reason)).collect();
     Examples { point: point.to_owned(), changes, shown }
 }
 
@@ -163,24 +154,24 @@ fn cases<'a>(record: &'a Record, point: &str) -> Vec<Case<'a>> {
 }
 
 impl Case<'_> {
-    fn story(&self, measure: Measure, gain: f64) -> Option<Story> {
+    fn reason(&self, measure: Measure, gain: f64) -> Option<Reason> {
         let large = self.large.and_then(|o| o.right) == Some(true);
         match measure {
-            Measure::Accuracy if gain > 0.0 => Some(Story::Won),
-            Measure::Accuracy if gain < 0.0 => Some(Story::Lost),
+            Measure::Accuracy if gain > 0.0 => Some(Reason::Won),
+            Measure::Accuracy if gain < 0.0 => Some(Reason::Lost),
             Measure::Accuracy => {
-                (large && self.joint.right == Some(false)).then_some(Story::Missed)
+                (large && self.joint.right == Some(false)).then_some(Reason::Missed)
             }
-            Measure::Likelihood if gain > 0.0 => Some(Story::Likelier),
-            Measure::Likelihood if gain < 0.0 => Some(Story::Unlikelier),
+            Measure::Likelihood if gain > 0.0 => Some(Reason::Likelier),
+            Measure::Likelihood if gain < 0.0 => Some(Reason::Unlikelier),
             Measure::Likelihood => None,
         }
     }
 
-    fn tell(&self, story: Story) -> Example {
+    fn tell(&self, reason: Reason) -> Example {
         Example {
-            story: story.words(),
-            good: story.is_good(),
+            reason: reason.words(),
+            good: reason.is_good(),
             id: self.question.id.clone(),
             prompt: self.question.prompt.clone(),
             right: self.question.right.clone(),
@@ -205,7 +196,7 @@ fn answer(outcome: &Outcome) -> Answer {
     }
 }
 
-fn token(piece: &Piece) -> Token {
+fn token(piece: &TokenRecord) -> Token {
     let source = match piece.source.as_str() {
         "edge" => "edge",
         "cloud" => "cloud",

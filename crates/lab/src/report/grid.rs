@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::numbers::{
     hundredths, milliseconds, percent, points, short_milliseconds, tenths, thousandths,
 };
-use crate::eval::{
-    figures::Estimate,
-    table::{Difference, Row},
+use crate::{
+    eval::table::{Difference, Row},
+    statistics::Estimate,
 };
 
 /// A table as it is read.

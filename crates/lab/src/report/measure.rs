@@ -6,10 +6,12 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::numbers::{hundredths, percent, short_percent, thousandths};
-use crate::eval::{
-    figures::{Estimate, estimate},
-    results::{Outcome, Record},
-    table::Row,
+use crate::{
+    eval::{
+        results::{Outcome, Record},
+        table::Row,
+    },
+    statistics::{Estimate, estimate},
 };
 
 /// The measure of a task.

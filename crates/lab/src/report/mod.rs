@@ -4,10 +4,12 @@
 //! - `readings`: the table's rows by router and delay; `measure`: what they are worth
 //! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
 //! - `pictures`: which plots there are; `plots`: how they are drawn
+//! - [`ReportFiles`]: from files of results to files
 //! - `grid`, `numbers`: tables and numbers in words; `html`, `markdown`: the whole
 
 mod calibration;
 mod examples;
+mod files;
 mod grid;
 mod html;
 mod markdown;
@@ -25,18 +27,15 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::eval::results::Record;
-use section::{Figures, Section};
+use section::{Section, TaskSummary};
+
+pub use files::ReportFiles;
 
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
-    /// A plot failed.
     #[error("a plot could not be drawn: {reason}")]
-    Plot {
-        /// What the drawing library said.
-        reason: String,
-    },
-    /// A template failed.
+    Plot { reason: String },
     #[error("the report could not be put together")]
     Template(#[from] minijinja::Error),
 }
@@ -51,7 +50,7 @@ pub struct Report {
 /// The numbers of a report, for programs.
 #[derive(Debug, Serialize)]
 pub struct Summary<'a> {
-    tasks: Vec<&'a Figures>,
+    tasks: Vec<&'a TaskSummary>,
 }
 
 impl Report {
@@ -71,17 +70,14 @@ impl Report {
         Ok(Self { title: format!("Tandem, measured: {}", names.join(", ")), sections })
     }
 
-    /// As a page.
     pub fn html(&self) -> Result<String, ReportError> {
         html::page(self)
     }
 
-    /// As a summary.
     pub fn markdown(&self) -> Result<String, ReportError> {
         markdown::summary(self)
     }
 
-    /// As numbers.
     pub fn summary(&self) -> Summary<'_> {
         Summary { tasks: self.sections.iter().map(|section| &section.figures).collect() }
     }

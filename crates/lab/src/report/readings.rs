@@ -1,10 +1,12 @@
 //! The rows of a table with what they are worth, by who judged and how far away the cloud was.
 
 use super::measure::Measure;
-use crate::eval::{
-    figures::Estimate,
-    results::Record,
-    table::{Kind, Row, Table},
+use crate::{
+    eval::{
+        results::Record,
+        table::{Row, RowKind, Table},
+    },
+    statistics::Estimate,
 };
 
 /// Whether this router only throws dice.
@@ -15,7 +17,6 @@ pub fn is_random(router: Option<&str>) -> bool {
 /// A row, and what it is worth.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// The row.
     pub row: &'a Row,
     /// Its accuracy or likelihood.
     pub worth: Estimate,
@@ -24,7 +25,6 @@ pub struct Reading<'a> {
 /// All rows whose worth is known.
 #[derive(Clone, Debug)]
 pub struct Readings<'a> {
-    /// In which terms.
     pub measure: Measure,
     all: Vec<Reading<'a>>,
 }
@@ -37,12 +37,12 @@ impl<'a> Readings<'a> {
     }
 
     /// The first row of this kind.
-    pub fn first(&self, kind: Kind) -> Option<Reading<'a>> {
+    pub fn first(&self, kind: RowKind) -> Option<Reading<'a>> {
         self.all.iter().copied().find(|r| r.row.mode == kind)
     }
 
     /// Rows of this kind, by how much came from the cloud.
-    pub fn of_kind(&self, kind: Kind) -> Vec<Reading<'a>> {
+    pub fn of_kind(&self, kind: RowKind) -> Vec<Reading<'a>> {
         let mut of: Vec<_> = self.all.iter().copied().filter(|r| r.row.mode == kind).collect();
         of.sort_by(|a, b| a.row.routed_share.total_cmp(&b.row.routed_share));
         of
@@ -52,7 +52,7 @@ impl<'a> Readings<'a> {
     /// `random` not among them.
     pub fn routers(&self) -> Vec<&'a str> {
         let mut routers: Vec<&str> = vec![];
-        for Reading { row, .. } in self.all.iter().filter(|r| r.row.mode == Kind::Joint) {
+        for Reading { row, .. } in self.all.iter().filter(|r| r.row.mode == RowKind::Joint) {
             let router = row.router.as_deref().unwrap_or(&row.name);
             if !is_random(Some(router)) && !routers.contains(&router) {
                 routers.push(router);
@@ -63,7 +63,7 @@ impl<'a> Readings<'a> {
 
     /// Simulated delays of joint decoding, the shortest first; `None` is none at all.
     pub fn delays(&self) -> Vec<Option<f64>> {
-        let joint = self.all.iter().filter(|r| r.row.mode == Kind::Joint);
+        let joint = self.all.iter().filter(|r| r.row.mode == RowKind::Joint);
         let mut delays: Vec<Option<f64>> = joint.map(|r| r.row.rtt_ms).collect();
         delays.sort_by(|a, b| a.unwrap_or(-1.0).total_cmp(&b.unwrap_or(-1.0)));
         delays.dedup();
@@ -76,7 +76,7 @@ impl<'a> Readings<'a> {
             let own = row.router.as_deref().unwrap_or(&row.name);
             router.map_or_else(|| is_random(Some(own)), |wanted| wanted == own)
         };
-        let mut joint = self.of_kind(Kind::Joint);
+        let mut joint = self.of_kind(RowKind::Joint);
         joint.retain(|r| is_it(r.row) && r.row.rtt_ms == delay);
         joint
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tandem::Mode;
 
 use super::{
     ReportError, calibration,
@@ -18,23 +19,20 @@ use super::{
     readings::{Readings, is_random},
 };
 use crate::eval::{
-    results::{Mode, Record, ResultsInfo},
-    table::{Kind, Table},
+    results::{Record, ResultsInfo},
+    table::{RowKind, Table},
 };
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fact {
-    /// What.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
 }
 
 /// One task, ready to be written.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// Its heading.
     pub heading: String,
     /// What it was measured on.
     pub facts: Vec<Fact>,
@@ -48,7 +46,6 @@ pub struct Section {
     pub whole_answers: Grid,
     /// The first router against the others.
     pub differences: Grid,
-    /// The plots.
     pub pictures: Vec<Picture>,
     /// Milliseconds a token, by part.
     pub split: Grid,
@@ -60,12 +57,12 @@ pub struct Section {
     pub examples: Option<Examples>,
     /// The numbers themselves, for programs.
     #[serde(skip)]
-    pub figures: Figures,
+    pub figures: TaskSummary,
 }
 
 /// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
+pub struct TaskSummary {
     about: ResultsInfo,
     measure: Measure,
     #[serde(flatten)]
@@ -76,7 +73,6 @@ pub struct Figures {
 }
 
 impl Section {
-    /// Of a record.
     pub fn of(record: &Record) -> Result<Self, ReportError> {
         let table = Table::of(record);
         let measure = Measure::of(record);
@@ -87,8 +83,9 @@ impl Section {
         let notes = notes(record, &readings);
         let valued: Vec<_> =
             table.rows.iter().map(|row| (row.clone(), measure.read(row, record))).collect();
-        let (put_together, run): (Vec<_>, Vec<_>) =
-            valued.into_iter().partition(|(row, _)| matches!(row.mode, Kind::Query | Kind::Oracle));
+        let (put_together, run): (Vec<_>, Vec<_>) = valued
+            .into_iter()
+            .partition(|(row, _)| matches!(row.mode, RowKind::Query | RowKind::Oracle));
         Ok(Self {
             heading: record.about.task.clone(),
             facts: facts(record),
@@ -101,7 +98,7 @@ impl Section {
             split: split::grid(&table.rows, readings.routers().first().copied()),
             separations: calibration::separations(&calibration),
             bins: calibration::bins_of(&calibration),
-            figures: Figures {
+            figures: TaskSummary {
                 about: record.about.clone(),
                 measure,
                 changes: examples.as_ref().map(|e| e.changes),
@@ -140,7 +137,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         let worth = readings.first(kind)?.worth;
         Some(format!("{name} {}", measure.number(worth.mean)))
     };
-    let ends: Vec<_> = [alone(Kind::Small, "small alone"), alone(Kind::Large, "large alone")]
+    let ends: Vec<_> = [alone(RowKind::Small, "small alone"), alone(RowKind::Large, "large alone")]
         .into_iter()
         .flatten()
         .collect();

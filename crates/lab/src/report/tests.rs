@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tandem::Mode;
+
 use super::{Report, numbers::percent};
 use crate::eval::{
-    figures::{Figures, Split},
-    results::{Mode, Outcome, Piece, Point, Question, Record, ResultsInfo},
-    table::{Kind, Table},
+    costs::{Costs, TimeSplit},
+    results::{Outcome, Point, Question, Record, ResultsInfo, TokenRecord},
+    table::{RowKind, Table},
 };
 
 const QUESTIONS: usize = 60;
@@ -65,7 +67,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
     // Harder questions have higher numbers; the edge is less sure of them.
     let hard = number * 37 % QUESTIONS;
     let score = 0.9 - hard as f32 / 100.0;
-    let piece = |at: usize| Piece {
+    let piece = |at: usize| TokenRecord {
         text: format!(" word{at}"),
         source: if at < cloud { "cloud" } else { "edge" }.into(),
         score: (point.mode != Mode::Large).then_some(score),
@@ -78,7 +80,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
         said: Some(if right { "A" } else { "B" }.into()),
         finish: "stop".into(),
         pieces: (0..10).map(piece).collect(),
-        figures: Figures {
+        costs: Costs {
             tokens: 10,
             cloud_tokens: cloud,
             characters: 60,
@@ -87,13 +89,13 @@ fn outcome(number: usize, point: &Point) -> Outcome {
             first_token_ms: 40.0,
             total_ms: 100.0 + 50.0 * cloud as f64,
             between_ms: vec![8.0; 9],
-            split: Split {
+            split: TimeSplit {
                 edge_prefill_ms: 30.0,
                 edge_decode_ms: 70.0,
                 cloud_decode_ms: 50.0 * cloud as f64,
                 ..Split::default()
             },
-            ..Figures::default()
+            ..Costs::default()
         },
         likelihood: None,
         spent: None,
@@ -281,7 +283,7 @@ fn texts_without_a_right_answer_are_weighed() {
     record.about.task = "text".into();
     record.questions.iter_mut().for_each(|q| q.right = None);
     for outcome in &mut record.outcomes {
-        let gain = outcome.figures.cloud_tokens as f64 / 50.0;
+        let gain = outcome.costs.cloud_tokens as f64 / 50.0;
         outcome.likelihood = Some(-0.9 + if outcome.id == "q3" { -gain } else { gain });
         (outcome.right, outcome.said) = (None, None);
     }
@@ -313,7 +315,7 @@ fn numbers_for_programs() {
     let told = serde_json::to_value(report.summary()).unwrap();
     let task = &told["tasks"][0];
     assert_eq!(task["about"]["task"], "commonsenseqa");
-    assert_eq!(task["points"][0]["mode"], serde_json::to_value(Kind::Small).unwrap());
+    assert_eq!(task["points"][0]["mode"], serde_json::to_value(RowKind::Small).unwrap());
     assert!(task["calibration"][0]["mean"]["separation"].as_f64().unwrap() > 0.9);
     assert_eq!(task["changes"]["questions"], 60);
     assert!(task["changes"]["won"].as_u64().unwrap() >= 4);

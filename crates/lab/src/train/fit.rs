@@ -22,7 +22,6 @@ pub(super) struct Task<'a> {
     pub(super) target: Target,
 }
 
-/// The best epoch.
 pub(super) struct Fitted {
     pub(super) folded: Folded,
     /// The network's outputs for the tuning samples.
@@ -110,7 +109,6 @@ struct Weights {
     ask: f64,
 }
 
-/// A batch's losses.
 struct Judged {
     loss: f64,
     weight: f64,

@@ -6,9 +6,10 @@ use router::{Calibration, Point, Report};
 
 use super::Curves;
 use crate::{
+    calibrate::thresholds,
     collect::Sample,
     statistics::{
-        auc, average_precision, calibration_bins, expected_calibration_error, log_loss, roc,
+        Scored, auc, average_precision, calibration_bins, expected_calibration_error, log_loss, roc,
     },
 };
 
@@ -16,57 +17,37 @@ use crate::{
 const BINS: usize = 10;
 
 /// Scores, and whether keeping was right.
-pub(super) struct Judged {
-    scores: Vec<f32>,
-    truths: Vec<bool>,
-}
+pub(super) struct Judged(Vec<Scored>);
 
 impl Judged {
     pub(super) fn new((scores, truths): (Vec<f32>, Vec<bool>)) -> Self {
-        Self { scores, truths }
+        Self(scores.into_iter().map(f64::from).zip(truths).collect())
     }
 
     pub(super) fn report(&self, fitted_to: &[&Sample]) -> Report {
-        let Self { scores, truths } = self;
-        let doubts: Vec<f32> = scores.iter().map(|score| 1.0 - score).collect();
-        let asks: Vec<bool> = truths.iter().map(|truth| !truth).collect();
+        let Self(scored) = self;
+        let asks: Vec<Scored> = scored.iter().map(|(score, truth)| (1.0 - score, !truth)).collect();
         Report {
             samples: fitted_to.len(),
             examples: fitted_to.iter().map(|s| s.example).collect::<HashSet<_>>().len(),
-            held_out: scores.len(),
-            loss: log_loss(scores, truths),
+            held_out: scored.len(),
+            loss: log_loss(scored) as f32,
             // There are both classes, or training would not have begun.
-            auc: auc(scores, truths).unwrap_or(0.5),
-            average_precision: average_precision(&doubts, &asks).unwrap_or(0.0),
-            ece: expected_calibration_error(scores, truths, BINS),
+            auc: auc(scored).unwrap_or(0.5) as f32,
+            average_precision: average_precision(&asks).unwrap_or(0.0) as f32,
+            ece: expected_calibration_error(scored, BINS) as f32,
         }
     }
 
     pub(super) fn curves(&self) -> Curves {
-        Curves {
-            roc: roc(&self.scores, &self.truths),
-            calibration: calibration_bins(&self.scores, &self.truths, BINS),
-        }
+        Curves { roc: roc(&self.0), calibration: calibration_bins(&self.0, BINS) }
     }
 }
 
-const SHARES: [f32; 10] = [0.01, 0.02, 0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30, 0.50];
-
-/// For each share, the threshold below which that share of the scores lies.
+/// Thresholds by the share of positions they ask at.
 pub(super) fn calibrate(scores: &[f32]) -> Calibration {
-    let mut sorted = scores.to_vec();
-    sorted.sort_unstable_by(f32::total_cmp);
-    let threshold = |share: f32| {
-        let below = (share * sorted.len() as f32).round() as usize;
-        let (last, next) = (sorted.get(below.wrapping_sub(1)), sorted.get(below));
-        // Between two scores, so that rounding on neither side matters.
-        match (last, next) {
-            (Some(last), Some(next)) => Some((last + next) / 2.0),
-            (one, other) => one.or(other).copied(),
-        }
-    };
-    let point = |share| Some(Point { share, threshold: threshold(share)? });
-    Calibration::new(SHARES.into_iter().filter_map(point).collect())
+    let positions: Vec<_> = scores.iter().map(|&score| (score, 1)).collect();
+    thresholds(&positions, positions.len())
 }
 
 /// The share of scores below 0.1, 0.2 … 0.9.
@@ -86,16 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_ask_at_their_share() {
-        let scores: Vec<f32> = (0..1000).map(|i| ((i * 37) % 1000) as f32 / 1000.0).collect();
-        let calibration = calibrate(&scores);
-        for share in SHARES {
-            let threshold = calibration.threshold(share).unwrap();
-            let asked = scores.iter().filter(|&&score| score < threshold).count();
-            assert_eq!(asked, (share * 1000.0).round() as usize);
-        }
-        assert!(calibrate(&[]).points().is_empty());
-        assert_eq!(calibrate(&[0.5]).threshold(0.1), Some(0.5));
+    fn shares_are_of_scores_below_a_threshold() {
         assert_eq!(shares(&[0.05, 0.15, 0.95]).len(), 9);
         assert!((shares(&[0.05, 0.15, 0.95])[1].share - 2.0 / 3.0).abs() < 1e-6);
     }

@@ -2,6 +2,7 @@
 //!
 //! The way of the samples, and the module that holds each part of it:
 //!
+//! - [`mod@gather`]: samples of several collections
 //! - [`mod@split`]: which examples are for what
 //! - `objective`: what is learnt from a sample, and how wrong an output is
 //! - `data`: rows of standardised numbers
@@ -16,6 +17,7 @@ mod data;
 mod error;
 mod fit;
 mod fold;
+mod gather;
 mod judge;
 mod network;
 mod objective;
@@ -40,6 +42,7 @@ use crate::{
 };
 
 pub use error::TrainError;
+pub use gather::gather;
 pub use options::Options;
 pub use split::{Part, split};
 
@@ -50,7 +53,6 @@ pub struct SampleOrigin {
     pub hidden: usize,
     /// The fingerprint of the model and its adapters.
     pub model: String,
-    /// The model's name.
     pub model_name: String,
     /// A digest of the samples.
     pub data: String,
@@ -74,13 +76,11 @@ pub struct Epoch {
 /// What training gives.
 #[derive(Clone, Debug)]
 pub struct Trained {
-    /// The router.
     pub file: RouterFile,
     /// How it does on the report examples.
     pub curves: Curves,
     /// The share of positions asked at for thresholds 0.1 to 0.9, on the report examples.
     pub shares: Vec<Point>,
-    /// How training went.
     pub epochs: Vec<Epoch>,
     /// The largest difference between a score of the file and of the network it was made from, on
     /// the tuning examples: what half precision costs.

@@ -25,7 +25,6 @@ pub(super) struct Block {
     pub(super) shift: Var,
     /// Running mean of the outputs.
     pub(super) mean: Tensor,
-    /// Their running variance.
     pub(super) variance: Tensor,
 }
 

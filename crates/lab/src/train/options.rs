@@ -9,7 +9,6 @@ use crate::collect::Sample;
 /// How to train.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What for.
     pub objective: Objective,
     /// What the router sees.
     pub inputs: Inputs,
@@ -19,7 +18,6 @@ pub struct Options {
     pub epochs: usize,
     /// Samples between two updates of the weights.
     pub batch: usize,
-    /// Of AdamW.
     pub learning_rate: f32,
     /// Of AdamW, for the matrices.
     pub weight_decay: f32,

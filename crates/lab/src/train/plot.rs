@@ -28,10 +28,12 @@ pub fn svg(curves: &Curves) -> Result<String, PlotError> {
         let root = SVGBackend::with_string(&mut picture, SIZE).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
         let (left, right) = root.split_horizontally(SIZE.0 / 2);
-        let roc: Vec<_> = curves.roc.iter().map(|p| (p.false_positive, p.true_positive)).collect();
+        let roc: Vec<_> =
+            curves.roc.iter().map(|p| (p.false_positive as f32, p.true_positive as f32)).collect();
         let roc = thin(&roc);
         panel(&left, "ROC", ["trusted though wrong", "trusted and right"], &roc, false)?;
-        let bins: Vec<_> = curves.calibration.iter().map(|b| (b.score, b.observed)).collect();
+        let bins: Vec<_> =
+            curves.calibration.iter().map(|b| (b.score as f32, b.observed as f32)).collect();
         panel(&right, "Calibration", ["score", "share that was right"], &bins, true)?;
         root.present().map_err(failed)?;
     }
@@ -84,12 +86,9 @@ mod tests {
 
     #[test]
     fn draws_what_there_is() {
-        let scores: Vec<f32> = (0..5000).map(|i| i as f32 / 5000.0).collect();
-        let positive: Vec<bool> = (0..5000usize).map(|i| (i * 7919) % 5000 < i).collect();
-        let curves = Curves {
-            roc: roc(&scores, &positive),
-            calibration: calibration_bins(&scores, &positive, 10),
-        };
+        let scored: Vec<_> =
+            (0..5000usize).map(|i| (i as f64 / 5000.0, (i * 7919) % 5000 < i)).collect();
+        let curves = Curves { roc: roc(&scored), calibration: calibration_bins(&scored, 10) };
         let picture = svg(&curves).unwrap();
         assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
         assert!(picture.contains("share that was right") && picture.contains("ROC"));

@@ -2,7 +2,6 @@
 
 use decode::sampling;
 
-/// Draws in order.
 pub(super) struct Random {
     seed: u64,
     drawn: usize,

@@ -85,7 +85,7 @@ fn digest<D: Digest>(mut digest: D, file: &mut File) -> io::Result<String> {
     let mut buffer = vec![0; BUFFER];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(digest.finalize().iter().map(|b| format!("{b:02x}")).collect()),
+            0 => return Ok(decode::hex(&digest.finalize())),
             count => digest.update(&buffer[..count]),
         }
     }

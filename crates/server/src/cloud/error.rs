@@ -27,3 +27,22 @@ impl From<ServiceError> for ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_that_may_name_paths_stay_here() {
+        let reason = String::from("/home/somebody/model.gguf cannot be loaded");
+        for error in [
+            ServiceError::ModelFailed { reason: reason.clone() },
+            ServiceError::Internal { reason },
+        ] {
+            let told = ApiError::from(error);
+            assert_eq!(told.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let body = format!("{:?}", told.body());
+            assert!(body.contains("log says why") && !body.contains("somebody"), "{body}");
+        }
+    }
+}

@@ -1,12 +1,16 @@
 //! Figures for Prometheus.
 
-use ::cloud::{protocol::Cost, service::Observer};
+use std::sync::{Arc, atomic::Ordering};
+
+use ::cloud::{
+    protocol::Cost,
+    service::{Collector, Observer},
+};
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-use super::collect::TrafficCollector;
 use crate::http::metrics::RequestCounter;
 
 /// What is counted.
@@ -19,10 +23,13 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     queued: Histogram,
     work: Histogram,
+    collector: Option<Arc<dyn Collector>>,
+    collected: Counter,
+    lost: Counter,
 }
 
 impl Metrics {
-    pub fn new(collector: Option<&TrafficCollector>) -> Self {
+    pub fn new(collector: Option<Arc<dyn Collector>>) -> Self {
         let times = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
         let mut metrics = Self {
             registry: Registry::with_prefix("tandem_cloud"),
@@ -33,6 +40,9 @@ impl Metrics {
             sessions: Gauge::default(),
             queued: Histogram::new(times),
             work: Histogram::new(times),
+            collector,
+            collected: Counter::default(),
+            lost: Counter::default(),
         };
         let r = &mut metrics.registry;
         metrics.requests.register(r);
@@ -44,11 +54,11 @@ impl Metrics {
         r.register_with_unit("queued", help, Unit::Seconds, metrics.queued.clone());
         let help = "What an ask took to read and write";
         r.register_with_unit("work", help, Unit::Seconds, metrics.work.clone());
-        if let Some(collector) = collector {
+        if metrics.collector.is_some() {
             let help = "Samples of live use taken for training";
-            r.register("collected_samples", help, collector.taken().clone());
+            r.register("collected_samples", help, metrics.collected.clone());
             let help = "Samples of live use that could not be kept";
-            r.register("lost_samples", help, collector.lost().clone());
+            r.register("lost_samples", help, metrics.lost.clone());
         }
         metrics
     }
@@ -56,6 +66,12 @@ impl Metrics {
     /// All of it, with what is going on at this moment.
     pub fn registry(&self, sessions: usize) -> &Registry {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+        if let Some(collector) = &self.collector {
+            // The collector counts for itself; this is where the two are brought together.
+            let counts = collector.counts();
+            self.collected.inner().store(counts.taken, Ordering::Relaxed);
+            self.lost.inner().store(counts.lost, Ordering::Relaxed);
+        }
         &self.registry
     }
 }

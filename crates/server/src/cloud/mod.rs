@@ -2,11 +2,9 @@
 //!
 //! - [`app`] and [`run`]: the server; `routes`: what is at which address
 //! - `body` and `error`: the protocol's bodies and the service's errors, over [`http`](crate::http)
-//! - [`collect`]: what edges see, kept for training where both sides want that
 //! - `metrics`: figures for Prometheus
 
 mod body;
-pub mod collect;
 mod error;
 mod metrics;
 mod routes;
@@ -29,7 +27,6 @@ use crate::{
     listen::{ServerLimits, listen},
 };
 pub use ::cloud::service::LazyModel;
-pub use collect::TrafficCollector;
 
 /// How the server behaves.
 #[derive(Clone, Debug)]
@@ -42,7 +39,7 @@ pub struct Config {
     /// Whether caches are kept between answers. Only for measuring what that is worth.
     pub reuse: bool,
     /// Where samples of live use go, if they are collected.
-    pub collector: Option<Arc<TrafficCollector>>,
+    pub collector: Option<Arc<dyn Collector>>,
 }
 
 impl Default for Config {
@@ -61,8 +58,7 @@ pub(crate) struct Server {
 pub fn app(model: LazyModel, config: Config) -> Router {
     let Config { keys, loopback, reuse, collector } = config;
     let access = Arc::new(Access { keys, loopback, no_key: code::UNAUTHORIZED });
-    let metrics = Arc::new(Metrics::new(collector.as_deref()));
-    let collector = collector.map(|collector| collector as Arc<dyn Collector>);
+    let metrics = Arc::new(Metrics::new(collector.clone()));
     let observer = Some(metrics.clone() as Arc<dyn Observer>);
     let service = Service::new(model, ServiceConfig { reuse, collector, observer });
     let requests = metrics.requests.clone();

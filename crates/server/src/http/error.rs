@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use cloud::protocol::Place;
+use cloud::protocol::Prefix;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -19,7 +19,7 @@ pub struct ApiError {
     param: Option<String>,
     code: Option<&'static str>,
     retry_after: Option<Duration>,
-    have: Option<Place>,
+    have: Option<Prefix>,
 }
 
 /// The body of every error.
@@ -29,7 +29,7 @@ pub struct ErrorResponse {
     /// How far the cloud's session is, where the caller believed something else. Edges never say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
-    have: Option<Place>,
+    have: Option<Prefix>,
 }
 
 /// What is wrong.
@@ -93,7 +93,7 @@ impl ApiError {
     }
 
     /// Tells an edge how far its session is.
-    pub fn have(self, place: Place) -> Self {
+    pub fn have(self, place: Prefix) -> Self {
         Self { have: Some(place), ..self }
     }
 

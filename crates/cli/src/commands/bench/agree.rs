@@ -4,12 +4,15 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use lab::eval::{Example, Worked};
+use lab::{
+    Progress,
+    eval::{AnswerStyle, Example},
+};
 use models::catalog;
 use serde::Serialize;
 use tandem::Store;
 
-use crate::{args::BenchAgreeArgs, progress::Progress};
+use crate::{args::BenchAgreeArgs, progress::Bar};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -28,7 +31,7 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
-    let mut examples = Example::read(&args.data, Worked::AsGiven)?;
+    let mut examples = Example::read(&args.data, AnswerStyle::AsGiven)?;
     examples.truncate(args.limit.unwrap_or(usize::MAX));
     let compute = Compute::start()?;
     let edge = Model::load(&compute, options).await?;
@@ -40,7 +43,8 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let (mut edge, mut reference) = (edge.open().await?, reference.open().await?);
     let mut figures = Figures::default();
     let mut sum = 0.0;
-    let progress = Progress::new("comparing", examples.len());
+    let progress = Bar::default();
+    progress.begin("comparing", examples.len());
     for example in &examples {
         let messages =
             [Message::system("You are a helpful assistant."), Message::user(example.prompt())];

@@ -10,11 +10,11 @@ use cloud::{
     protocol::Prompt,
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want};
+use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want, statistics::percentile};
 use engine::Compute;
 use serde::Serialize;
 
-use super::{median, percentile};
+use super::median;
 use tandem::{AskConfig, CloudConfig, Machine, Store};
 
 use crate::{args::BenchAskArgs, config::UsageError, show::say};
@@ -185,7 +185,7 @@ impl<'a> Growing<'a> {
             prefilled: known(&prefilled),
             prefilled_max: prefilled.iter().copied().max(),
             cached: known(&count(|a| a.usage.cached)),
-            ms_p95: percentile(&took, 0.95),
+            ms_p95: percentile(took.iter().copied(), 0.95).unwrap_or(0.0),
             ms: median(took),
             prefill_ms: over(|a| a.times.cloud_prefill.as_secs_f64() * 1000.0),
             decode_ms: over(|a| a.times.cloud_decode.as_secs_f64() * 1000.0),

@@ -3,7 +3,7 @@ use half::f16;
 use super::*;
 use router::FEATURES;
 
-fn about(count: usize) -> CollectionInfo {
+fn info(count: usize) -> CollectionInfo {
     CollectionInfo {
         format: CollectionInfo::FORMAT,
         model: "m".into(),
@@ -31,20 +31,20 @@ fn sample(example: u32, position: u32, found: LabelSource) -> Sample {
     }
 }
 
-fn open(example: u32, position: u32) -> Open {
-    Open { example, position, proposed: Some(Token(9)), ask: false }
+fn open(example: u32, position: u32) -> OpenPosition {
+    OpenPosition { example, position, proposed: Some(Token(9)), ask: false }
 }
 
 #[test]
 fn roll_outs_label_what_was_open_and_the_second_round_has_the_last_word() {
     let folder = tempfile::tempdir().unwrap();
-    let collection = Collection::begin(folder.path(), about(2)).unwrap();
+    let collection = Collection::begin(folder.path(), info(2)).unwrap();
     let samples = [sample(0, 1, LabelSource::Neither), sample(1, 4, LabelSource::Neither)];
     let places = [open(0, 1), open(1, 4)];
     collection.write(SampleSet::Forced, 0, &samples, &places).unwrap();
     assert_eq!(collection.drawn(10, false).unwrap(), places);
     let note = |round, example, position, right| {
-        collection.note(round, RollOut { example, position, right }).unwrap();
+        collection.add_rollout(round, RollOut { example, position, right }).unwrap();
     };
     note(Round::One, 0, 1, true);
     let labels = |c: &Collection| -> Vec<_> {
@@ -62,7 +62,7 @@ fn roll_outs_label_what_was_open_and_the_second_round_has_the_last_word() {
 fn the_draw_is_the_seeds_alone() {
     let drawn = |seed| {
         let folder = tempfile::tempdir().unwrap();
-        let about = CollectionInfo { seed, ..about(64) };
+        let about = CollectionInfo { seed, ..info(64) };
         let collection = Collection::begin(folder.path(), about).unwrap();
         for shard in 0..collection.shards() {
             let places: Vec<_> = collection.examples(shard).map(|e| open(e as u32, 3)).collect();
@@ -78,23 +78,23 @@ fn the_draw_is_the_seeds_alone() {
 #[test]
 fn a_line_cut_short_is_done_again() {
     let folder = tempfile::tempdir().unwrap();
-    let collection = Collection::begin(folder.path(), about(1)).unwrap();
+    let collection = Collection::begin(folder.path(), info(1)).unwrap();
     let done = RollOut { example: 0, position: 1, right: true };
-    collection.note(Round::One, done).unwrap();
+    collection.add_rollout(Round::One, done).unwrap();
     let path = folder.path().join("rollouts-1.jsonl");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [whole.as_slice(), b"{\"exam"].concat()).unwrap();
-    let again = Collection::begin(folder.path(), about(1)).unwrap();
+    let again = Collection::begin(folder.path(), info(1)).unwrap();
     assert_eq!(again.rolled_out(Round::One).unwrap(), [done]);
-    again.note(Round::One, done).unwrap();
+    again.add_rollout(Round::One, done).unwrap();
     assert_eq!(again.rolled_out(Round::One).unwrap(), [done, done]);
 }
 
 #[test]
 fn another_collection_is_not_mixed_in() {
     let folder = tempfile::tempdir().unwrap();
-    Collection::begin(folder.path(), about(1)).unwrap();
-    let other = CollectionInfo { model: "n".into(), model_name: "tiny".into(), ..about(1) };
+    Collection::begin(folder.path(), info(1)).unwrap();
+    let other = CollectionInfo { model: "n".into(), model_name: "tiny".into(), ..info(1) };
     let error = Collection::begin(folder.path(), other).unwrap_err().to_string();
     assert!(error.contains("small") && error.contains("tiny"), "{error}");
     fs::write(folder.path().join("collection.json"), b"{").unwrap();

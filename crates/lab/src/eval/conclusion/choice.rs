@@ -1,7 +1,7 @@
 //! Which choice an answer concludes with.
 
 use super::{
-    cue::{Cue, Kind, cues, line, sentence},
+    cue::{CueKind, CuePhrase, cue_phrases, line, sentence},
     words::{
         QUOTES, after_word, first_word, is_over, plain, skip_leads, starts_with_reason, strip_text,
     },
@@ -18,18 +18,18 @@ pub fn choice(text: &str, labels: &[String], texts: &[String]) -> Option<String>
     let text = plain(text);
     let texts: Vec<String> = texts.iter().map(|text| plain(text)).collect();
     let choices = Choices { labels, texts: &texts };
-    for cue in cues(&text) {
+    for cue in cue_phrases(&text) {
         match choices.said(cue) {
-            Said::Label(label) => return Some(label.to_owned()),
-            Said::Other => return None,
-            Said::Nothing => {}
+            Statement::Label(label) => return Some(label.to_owned()),
+            Statement::Other => return None,
+            Statement::Nothing => {}
         }
     }
     choices.alone(&text).map(str::to_owned)
 }
 
 /// What a conclusion says.
-enum Said<'a> {
+enum Statement<'a> {
     Label(&'a str),
     /// Something that is no choice, or several.
     Other,
@@ -43,26 +43,26 @@ struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    fn said(&self, cue: Cue<'_>) -> Said<'a> {
-        if cue.kind == Kind::Subject {
+    fn said(&self, cue: CuePhrase<'_>) -> Statement<'a> {
+        if cue.kind == CueKind::Subject {
             let said = self.ending(last_sentence(cue.behind));
-            return said.map_or(Said::Nothing, |(label, _)| Said::Label(label));
+            return said.map_or(Statement::Nothing, |(label, _)| Statement::Label(label));
         }
         let line = line(cue.behind);
         let mut front = line.trim_start_matches(QUOTES);
         // A choice may begin with "not".
         if let (None, Some(denied)) = (self.text(front), after_word(front, "not")) {
             let Some((_, rest)) = sentence(denied).0.split_once(" but ") else {
-                return Said::Nothing;
+                return Statement::Nothing;
             };
             front = rest.trim_start_matches(QUOTES);
         }
-        if cue.kind == Kind::Best && !self.ends(cue.behind) || front.is_empty() {
-            return Said::Nothing;
+        if cue.kind == CueKind::Best && !self.ends(cue.behind) || front.is_empty() {
+            return Statement::Nothing;
         }
         match self.named(front) {
-            Said::Nothing if self.cut_off(front, cue.behind) => Said::Nothing,
-            Said::Nothing => Said::Other,
+            Statement::Nothing if self.cut_off(front, cue.behind) => Statement::Nothing,
+            Statement::Nothing => Statement::Other,
             said => said,
         }
     }
@@ -72,10 +72,10 @@ impl<'a> Choices<'a> {
         sentence(behind.trim_start()).1.trim().is_empty()
     }
 
-    fn named(&self, front: &str) -> Said<'a> {
+    fn named(&self, front: &str) -> Statement<'a> {
         let one = |label: &'a str, rest: &str| match self.goes_on(label, rest) {
-            true => Said::Other,
-            false => Said::Label(label),
+            true => Statement::Other,
+            false => Statement::Label(label),
         };
         if let Some((label, rest)) = self.label(skip_leads(front)) {
             return one(label, rest);
@@ -85,7 +85,7 @@ impl<'a> Choices<'a> {
                 return one(label, rest);
             }
             if is_over(rest) {
-                return found.map_or(Said::Other, |label| one(label, rest));
+                return found.map_or(Statement::Other, |label| one(label, rest));
             }
         }
         let said = sentence(front).0;
@@ -105,7 +105,7 @@ impl<'a> Choices<'a> {
             rest.strip_prefix(' ').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
         match self.known(word).filter(|_| capital && beside) {
             Some(label) => one(label, rest),
-            None => Said::Nothing,
+            None => Statement::Nothing,
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// How a conclusion is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CueKind {
     /// "The answer is", "Answer:", "the correct option is", "####".
     Words,
     /// "The best choice is": how answers also *begin*, with the reasons and the conclusion to come.
@@ -15,15 +15,14 @@ pub enum Kind {
 
 /// A conclusion, and what is said in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cue<'a> {
+pub struct CuePhrase<'a> {
     /// How it is made.
-    pub kind: Kind,
+    pub kind: CueKind,
     /// All that stands behind the words, or before them on the line for a subject; what the box
     /// holds, or all behind it if it is not closed.
     pub behind: &'a str,
     /// Whether it is whole: not a box without its last brace.
     pub whole: bool,
-    /// Where this begins.
     at: usize,
 }
 
@@ -31,52 +30,52 @@ pub struct Cue<'a> {
 const OTHER_ANSWERS: [&str; 8] = ["no", "an", "any", "each", "every", "which", "what", "wrong"];
 
 /// Every conclusion, the last first.
-pub fn cues(text: &str) -> Vec<Cue<'_>> {
+pub fn cue_phrases(text: &str) -> Vec<CuePhrase<'_>> {
     // ASCII case folding keeps every byte where it is.
     let lower = text.to_ascii_lowercase();
-    let mut cues = vec![];
-    let mut find = |word: &str, kind: fn(&str) -> Option<Kind>| {
+    let mut cue_phrases = vec![];
+    let mut find = |word: &str, kind: fn(&str) -> Option<CueKind>| {
         for (at, _) in lower.match_indices(word) {
             let before = &lower[..at];
             let whole_word = !before.ends_with(|c: char| c.is_alphanumeric());
             let said = claim(text, &lower, at + word.len());
             if let (true, Some(at), Some(kind)) = (whole_word, said, kind(last_word(before))) {
-                cues.push(Cue { kind, behind: &text[at..], whole: true, at });
+                cue_phrases.push(CuePhrase { kind, behind: &text[at..], whole: true, at });
             }
         }
     };
-    find("answer", |word| (!OTHER_ANSWERS.contains(&word)).then_some(Kind::Words));
+    find("answer", |word| (!OTHER_ANSWERS.contains(&word)).then_some(CueKind::Words));
     for word in ["choice", "option"] {
         find(word, |word| match word {
-            "correct" | "right" => Some(Kind::Words),
-            "best" => Some(Kind::Best),
+            "correct" | "right" => Some(CueKind::Words),
+            "best" => Some(CueKind::Best),
             _ => None,
         });
     }
     for (at, mark) in text.match_indices("####") {
         let at = at + mark.len();
-        cues.push(Cue { kind: Kind::Words, behind: &text[at..], whole: true, at });
+        cue_phrases.push(CuePhrase { kind: CueKind::Words, behind: &text[at..], whole: true, at });
     }
-    cues.extend(boxes(text));
-    cues.extend(subjects(text, &lower));
-    cues.sort_by_key(|cue| std::cmp::Reverse(cue.at));
-    cues
+    cue_phrases.extend(boxes(text));
+    cue_phrases.extend(subjects(text, &lower));
+    cue_phrases.sort_by_key(|cue| std::cmp::Reverse(cue.at));
+    cue_phrases
 }
 
 /// Every `\boxed{…}`.
-pub fn boxes(text: &str) -> impl Iterator<Item = Cue<'_>> {
+pub fn boxes(text: &str) -> impl Iterator<Item = CuePhrase<'_>> {
     text.match_indices("\\boxed").filter_map(|(at, word)| {
         let rest = &text[at + word.len()..];
         let inside = rest.trim_start().strip_prefix('{')?;
         let held = balanced(inside);
         let (behind, whole) = (held.unwrap_or(inside), held.is_some());
         let at = at + word.len() + (rest.len() - inside.len());
-        Some(Cue { kind: Kind::Boxed, behind, whole, at })
+        Some(CuePhrase { kind: CueKind::Boxed, behind, whole, at })
     })
 }
 
 /// Every "… is the answer", "… is the correct choice".
-fn subjects<'a>(text: &'a str, lower: &str) -> Vec<Cue<'a>> {
+fn subjects<'a>(text: &'a str, lower: &str) -> Vec<CuePhrase<'a>> {
     let found = lower.match_indices(" is the ").filter_map(|(at, words)| {
         let rest = &lower[at + words.len()..];
         let of = ["correct ", "right ", "best "].iter().find_map(|word| rest.strip_prefix(word));
@@ -89,7 +88,12 @@ fn subjects<'a>(text: &'a str, lower: &str) -> Vec<Cue<'a>> {
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let whole_word = !rest.starts_with(|c: char| c.is_alphanumeric());
         let claims = whole_word && !rest.trim_start().starts_with(':') && !rest.starts_with(" key");
-        claims.then(|| Cue { kind: Kind::Subject, behind: &text[start..at], whole: true, at })
+        claims.then(|| CuePhrase {
+            kind: CueKind::Subject,
+            behind: &text[start..at],
+            whole: true,
+            at,
+        })
     });
     found.collect()
 }
@@ -162,7 +166,7 @@ mod tests {
     use super::*;
 
     fn behind(text: &str) -> Vec<&str> {
-        cues(text).into_iter().map(|cue| cue.behind.trim()).collect()
+        cue_phrases(text).into_iter().map(|cue| cue.behind.trim()).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which number an answer concludes with.
 
 use super::{
-    cue::{Kind, boxes, cues, line, sentence},
+    cue::{CueKind, boxes, cue_phrases, line, sentence},
     value::{Value, clean, is_number, normal_number},
 };
 
@@ -17,7 +17,7 @@ pub fn number(text: &str) -> Option<String> {
     if let Some(last) = held.last() {
         return Some(normal_number(last.behind));
     }
-    for cue in cues(text).iter().filter(|cue| cue.kind == Kind::Words) {
+    for cue in cue_phrases(text).iter().filter(|cue| cue.kind == CueKind::Words) {
         let line = line(cue.behind).trim_start_matches([':', ' ']);
         // A dash of a list is no minus.
         let said = sentence(line.strip_prefix("- ").unwrap_or(line)).0;

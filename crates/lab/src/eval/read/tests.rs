@@ -220,12 +220,12 @@ fn files_to_learn_from_may_be_of_any_shape() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.jsonl");
     fs::write(&path, format!("{MINES}\n{SUM}\n{MINES}\n{{\"prompt\": \"Hi\"}}\n")).unwrap();
-    let examples = Example::read(&path, Worked::AsGiven).unwrap();
+    let examples = Example::read(&path, AnswerStyle::AsGiven).unwrap();
     let ids: Vec<_> = examples.iter().map(|example| example.id.as_str()).collect();
     assert_eq!(ids, ["m", "s", "m", "d:4"]);
     fs::write(&path, "").unwrap();
-    assert_eq!(Example::read(&path, Worked::AsGiven).unwrap(), []);
+    assert_eq!(Example::read(&path, AnswerStyle::AsGiven).unwrap(), []);
     fs::write(&path, r#"{"id": "x"}"#).unwrap();
-    let message = Example::read(&path, Worked::AsGiven).unwrap_err().to_string();
+    let message = Example::read(&path, AnswerStyle::AsGiven).unwrap_err().to_string();
     assert!(message.contains("line 1: no question, problem or prompt; wanted is"), "{message}");
 }

@@ -12,7 +12,7 @@ use super::{
     calibration::Calibration,
     plots::{
         canvas::Drawing,
-        curves::{Line, Spot},
+        curves::{DataPoint, Line},
     },
     readings::Readings,
 };
@@ -23,13 +23,11 @@ use crate::eval::table::Row;
 pub struct Picture {
     /// Its name in the section.
     pub name: &'static str,
-    /// Above it.
     pub title: String,
     /// For those who cannot see it.
     pub description: String,
     /// Below it: what it shows, and what it does not.
     pub caption: String,
-    /// What is drawn.
     pub drawing: Drawing,
     /// What the lines or parts are.
     pub legend: Vec<Key>,
@@ -38,7 +36,6 @@ pub struct Picture {
 /// An entry of a legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Key {
-    /// What it is.
     pub name: String,
     /// What it looks like.
     pub swatch: Drawing,
@@ -63,8 +60,8 @@ pub fn of(
     Ok(pictures)
 }
 
-fn spots(lines: &[Line]) -> impl Iterator<Item = &Spot> {
-    lines.iter().flat_map(|line| &line.spots)
+fn data_points(lines: &[Line]) -> impl Iterator<Item = &DataPoint> {
+    lines.iter().flat_map(|line| &line.data_points)
 }
 
 fn legend(lines: &[Line]) -> Result<Vec<Key>, ReportError> {
@@ -75,9 +72,9 @@ fn legend(lines: &[Line]) -> Result<Vec<Key>, ReportError> {
 /// Every point in words.
 fn describe(lines: &[Line], x: fn(f64) -> String, y: impl Fn(f64) -> String) -> String {
     let line = |line: &Line| {
-        let spots: Vec<_> =
-            line.spots.iter().map(|s| format!("{} at {}", y(s.y), x(s.x))).collect();
-        format!("{}: {}", line.name, spots.join(", "))
+        let data_points: Vec<_> =
+            line.data_points.iter().map(|s| format!("{} at {}", y(s.y), x(s.x))).collect();
+        format!("{}: {}", line.name, data_points.join(", "))
     };
     lines.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -1,12 +1,12 @@
 //! Whether answers with higher scores are right more often.
 
-use super::{Picture, describe, legend, spots};
+use super::{Picture, data_points, describe, legend};
 use crate::report::{
     ReportError,
     calibration::{Bin, Calibration},
     numbers::{hundredths, percent, short_percent},
     plots::{
-        curves::{Axis, Curves, Doubt, Line, Spot, around},
+        curves::{Axis, Curves, DataPoint, Intervals, Line, around},
         style::Style,
     },
 };
@@ -14,7 +14,6 @@ use crate::report::{
 /// How the scores of an answer's tokens become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
-    /// Their mean.
     Mean,
     /// The lowest of them.
     Lowest,
@@ -41,8 +40,8 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
         lines.push(Line {
             name: calibration.router.clone(),
             style: Style::of(number),
-            spots: reliability.bins.iter().map(spot).collect(),
-            doubt: if number == 0 { Doubt::Band } else { Doubt::Untold },
+            data_points: reliability.bins.iter().map(data_point).collect(),
+            intervals: if number == 0 { Intervals::Band } else { Intervals::Hidden },
         });
     }
     if separations.is_empty() {
@@ -50,7 +49,7 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
     }
     let x = Axis {
         name: format!("{word} score of an answer’s tokens"),
-        range: around(spots(&lines).map(|s| s.x), 0.0..1.0, 0.02),
+        range: around(data_points(&lines).map(|s| s.x), 0.0..1.0, 0.02),
         number: hundredths,
     };
     let y = Axis { name: "right answers".into(), range: 0.0..1.0, number: short_percent };
@@ -72,6 +71,6 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
     }))
 }
 
-fn spot(bin: &Bin) -> Spot {
-    Spot { x: bin.score, y: bin.right, interval: Some((bin.low, bin.high)), label: None }
+fn data_point(bin: &Bin) -> DataPoint {
+    DataPoint { x: bin.score, y: bin.right, interval: Some((bin.low, bin.high)), label: None }
 }

@@ -3,8 +3,8 @@
 use super::{Key, Picture};
 use crate::{
     eval::{
-        figures::Split,
-        table::{Kind, Row},
+        costs::TimeSplit,
+        table::{Row, RowKind},
     },
     report::{
         ReportError,
@@ -18,18 +18,18 @@ const CAPTION: &str = "Milliseconds a token, over all tokens of all answers, in 
     legend. Re-prefill is the small model reading what the large one wrote.";
 
 /// The rows that have a bar. All routers spend their time alike: the first stands for them.
-fn shown(rows: &[Row], first: Option<&str>) -> Vec<(String, Split)> {
+fn shown(rows: &[Row], first: Option<&str>) -> Vec<(String, TimeSplit)> {
     let is_shown = |row: &&Row| match row.mode {
-        Kind::Small | Kind::Large => true,
-        Kind::Joint => row.router.as_deref() == first,
-        Kind::Query | Kind::Oracle => false,
+        RowKind::Small | RowKind::Large => true,
+        RowKind::Joint => row.router.as_deref() == first,
+        RowKind::Query | RowKind::Oracle => false,
     };
     rows.iter().filter(is_shown).filter_map(|row| Some((row.name.clone(), row.split?))).collect()
 }
 
 /// As stacked bars; `None` where no time was measured.
 pub fn picture(rows: &[Row], first: Option<&str>) -> Result<Option<Picture>, ReportError> {
-    let bar = |(name, split): (String, Split)| Bar {
+    let bar = |(name, split): (String, TimeSplit)| Bar {
         name,
         parts: split.parts().map(|(_, ms)| ms).to_vec(),
     };
@@ -38,7 +38,7 @@ pub fn picture(rows: &[Row], first: Option<&str>) -> Result<Option<Picture>, Rep
         return Ok(None);
     }
     let mut legend = vec![];
-    for (number, (name, _)) in (0..).zip(Split::default().parts()) {
+    for (number, (name, _)) in (0..).zip(TimeSplit::default().parts()) {
         if all.iter().any(|bar| bar.parts.get(usize::from(number)).is_some_and(|ms| *ms > 0.0)) {
             legend.push(Key { name: name.to_owned(), swatch: bars::swatch(number)? });
         }
@@ -58,13 +58,13 @@ pub fn picture(rows: &[Row], first: Option<&str>) -> Result<Option<Picture>, Rep
 /// The numbers of the bars.
 pub fn grid(rows: &[Row], first: Option<&str>) -> Grid {
     let part = |at: usize| {
-        move |(_, split): &(String, Split)| {
+        move |(_, split): &(String, TimeSplit)| {
             Some(split.parts()[at].1).filter(|ms| *ms > 0.0).map(milliseconds)
         }
     };
-    let names = Split::default().parts().map(|(name, _)| name);
+    let names = TimeSplit::default().parts().map(|(name, _)| name);
     let cells: Vec<_> = (0..names.len()).map(part).collect();
-    let mut columns: Vec<Column<'_, (String, Split)>> =
+    let mut columns: Vec<Column<'_, (String, TimeSplit)>> =
         vec![("point", &|(name, _)| Some(name.clone()))];
     for (name, cell) in names.into_iter().zip(&cells) {
         columns.push((name, cell));

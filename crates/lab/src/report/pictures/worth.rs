@@ -1,15 +1,15 @@
 //! What answers are worth, against what they cost: tokens from the cloud, and time.
 
-use super::{Picture, describe, legend, spots};
+use super::{Picture, data_points, describe, legend};
 use crate::{
-    eval::table::Kind,
+    eval::table::RowKind,
     report::{
         ReportError,
         measure::Measure,
         numbers::{milliseconds, percent, short_milliseconds, short_percent},
         plots::{
             canvas::Ink,
-            curves::{Axis, Curves, Doubt, Level, Line, Spot, around},
+            curves::{Axis, Curves, DataPoint, Intervals, Level, Line, around},
             style::{Mark, Style},
         },
         readings::{Reading, Readings, is_random},
@@ -34,20 +34,20 @@ pub fn by_share(readings: &Readings) -> Result<Option<Picture>, ReportError> {
     let Some(delay) = readings.delays().first().copied() else { return Ok(None) };
     let mut lines = vec![];
     for (number, router) in readings.routers().into_iter().enumerate() {
-        let doubt = if number == 0 { Doubt::Band } else { Doubt::Whiskers };
+        let intervals = if number == 0 { Intervals::Band } else { Intervals::Whiskers };
         let joint = readings.joint(Some(router), delay);
-        lines.push(line(router, Style::of(number), &joint, share).with(doubt));
+        lines.push(line(router, Style::of(number), &joint, share).with(intervals));
     }
     let random = readings.joint(None, delay);
-    lines.push(line("random", Style::CHANCE, &random, share).with(Doubt::Band));
+    lines.push(line("random", Style::CHANCE, &random, share).with(Intervals::Band));
     let title = format!("{} against the share of tokens from the cloud", readings.measure.title());
     against_share(readings, lines, ("share", title, BY_SHARE)).map(Some)
 }
 
 /// Whole answers by one model each, beside token by token.
 pub fn whole_answers(readings: &Readings) -> Result<Option<Picture>, ReportError> {
-    let query = readings.of_kind(Kind::Query);
-    let oracle = readings.of_kind(Kind::Oracle);
+    let query = readings.of_kind(RowKind::Query);
+    let oracle = readings.of_kind(RowKind::Oracle);
     let Some(delay) = readings.delays().first().copied() else { return Ok(None) };
     if query.is_empty() && oracle.is_empty() {
         return Ok(None);
@@ -56,7 +56,7 @@ pub fn whole_answers(readings: &Readings) -> Result<Option<Picture>, ReportError
     let mut lines = vec![];
     if let Some(router) = routers.first() {
         let (name, joint) = (format!("{router}, by token"), readings.joint(Some(router), delay));
-        lines.push(line(&name, Style::of(0), &joint, share).with(Doubt::Band));
+        lines.push(line(&name, Style::of(0), &joint, share).with(Intervals::Band));
     }
     let random = readings.joint(None, delay);
     lines.push(line("random, by token", Style::CHANCE, &random, share));
@@ -79,14 +79,14 @@ fn against_share(
     mut lines: Vec<Line>,
     (name, title, caption): (&'static str, String, &str),
 ) -> Result<Picture, ReportError> {
-    lines.retain(|line| !line.spots.is_empty());
+    lines.retain(|line| !line.data_points.is_empty());
     let measure = readings.measure;
     let level = |kind, name: &str| {
         readings.first(kind).map(|r| Level { name: name.into(), y: r.worth.mean })
     };
-    let levels = [level(Kind::Small, "small alone"), level(Kind::Large, "large alone")];
+    let levels = [level(RowKind::Small, "small alone"), level(RowKind::Large, "large alone")];
     let levels: Vec<_> = levels.into_iter().flatten().collect();
-    let right = spots(&lines).map(|s| s.x).fold(0.0, f64::max);
+    let right = data_points(&lines).map(|s| s.x).fold(0.0, f64::max);
     let x = Axis {
         name: "tokens from the cloud".into(),
         range: 0.0..(right * 1.06).max(0.01),
@@ -112,31 +112,32 @@ pub fn by_time(readings: &Readings, delay: Option<f64>) -> Result<Option<Picture
         let mut of = line(router, Style::of(number), &joint, time);
         if number == 0 {
             let shares = joint.iter().filter(|r| time(r).is_some()).map(|r| r.row.routed_share);
-            for (spot, share) in of.spots.iter_mut().zip(shares) {
-                spot.label = Some(short_percent(share));
+            for (data_point, share) in of.data_points.iter_mut().zip(shares) {
+                data_point.label = Some(short_percent(share));
             }
-            of = of.with(Doubt::Whiskers);
+            of = of.with(Intervals::Whiskers);
         }
         lines.push(of);
     }
     let random = readings.joint(None, delay);
-    lines.push(line("random", Style::CHANCE, &random, time).with(Doubt::Whiskers));
-    for (kind, name, mark) in
-        [(Kind::Small, "small alone", Mark::Square), (Kind::Large, "large alone", Mark::Diamond)]
-    {
+    lines.push(line("random", Style::CHANCE, &random, time).with(Intervals::Whiskers));
+    for (kind, name, mark) in [
+        (RowKind::Small, "small alone", Mark::Square),
+        (RowKind::Large, "large alone", Mark::Diamond),
+    ] {
         // Alone, the small model has no cloud to wait for.
         let near = |r: &&Reading| {
-            kind == Kind::Small || r.row.rtt_ms.unwrap_or(0.0) == delay.unwrap_or(0.0)
+            kind == RowKind::Small || r.row.rtt_ms.unwrap_or(0.0) == delay.unwrap_or(0.0)
         };
         let own: Vec<_> = readings.of_kind(kind).iter().filter(near).copied().take(1).collect();
         let style = Style { ink: Ink::Level, mark, dash: None, width: 2 };
-        lines.push(line(name, style, &own, time).with(Doubt::Whiskers));
+        lines.push(line(name, style, &own, time).with(Intervals::Whiskers));
     }
-    lines.retain(|line| !line.spots.is_empty());
+    lines.retain(|line| !line.data_points.is_empty());
     if lines.is_empty() {
         return Ok(None);
     }
-    let right = spots(&lines).map(|s| s.x).fold(0.0, f64::max);
+    let right = data_points(&lines).map(|s| s.x).fold(0.0, f64::max);
     let range = 0.0..right * 1.08;
     let x = Axis { name: "time a token".into(), range, number: short_milliseconds };
     let y = upright(measure, &lines, &[]);
@@ -160,18 +161,18 @@ fn time(reading: &Reading) -> Option<f64> {
 }
 
 fn line(name: &str, style: Style, of: &[Reading], x: fn(&Reading) -> Option<f64>) -> Line {
-    let spot = |r: &Reading| {
+    let data_point = |r: &Reading| {
         let interval = Some((r.worth.low, r.worth.high));
-        Some(Spot { x: x(r)?, y: r.worth.mean, interval, label: None })
+        Some(DataPoint { x: x(r)?, y: r.worth.mean, interval, label: None })
     };
-    let spots = of.iter().filter_map(spot).collect();
-    Line { name: name.to_owned(), style, spots, doubt: Doubt::Untold }
+    let data_points = of.iter().filter_map(data_point).collect();
+    Line { name: name.to_owned(), style, data_points, intervals: Intervals::Hidden }
 }
 
 fn upright(measure: Measure, lines: &[Line], levels: &[Level]) -> Axis {
     let told = lines.iter().flat_map(|line| {
-        line.spots.iter().flat_map(|s| {
-            let shown = s.interval.filter(|_| line.doubt != Doubt::Untold);
+        line.data_points.iter().flat_map(|s| {
+            let shown = s.interval.filter(|_| line.intervals != Intervals::Hidden);
             let (low, high) = shown.unwrap_or((s.y, s.y));
             [low, s.y, high]
         })

@@ -20,14 +20,12 @@ const SUM: i32 = 84;
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Said above it.
     pub name: String,
     /// Its parts, in the order of the legend.
     pub parts: Vec<f64>,
 }
 
 impl Bar {
-    /// Its length.
     pub fn sum(&self) -> f64 {
         self.parts.iter().filter(|part| part.is_finite()).sum()
     }

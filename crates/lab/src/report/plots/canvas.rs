@@ -15,9 +15,7 @@ const TEXT: u32 = 17;
 /// A colour, by what it stands for; the page says what it looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// Words.
     Text,
-    /// Axes and grid.
     Grid,
     /// Levels to compare with.
     Level,
@@ -74,7 +72,6 @@ pub struct Drawing {
     pub width: u32,
     /// Height of its view box.
     pub height: u32,
-    /// Everything in it.
     pub marks: String,
 }
 

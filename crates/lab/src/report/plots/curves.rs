@@ -25,7 +25,6 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// One direction of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures.
     pub name: String,
     /// From where to where.
     pub range: Range<f64>,
@@ -35,26 +34,22 @@ pub struct Axis {
 
 /// A measured point.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spot {
-    /// Across.
+pub struct DataPoint {
     pub x: f64,
-    /// Up.
     pub y: f64,
     /// Where 95 % of redrawn values lie.
     pub interval: Option<(f64, f64)>,
-    /// Said beside it.
     pub label: Option<String>,
 }
 
 /// How a line shows its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// As a band.
+pub enum Intervals {
     Band,
     /// As a stroke at every point.
     Whiskers,
     /// Not at all: the table has them.
-    Untold,
+    Hidden,
 }
 
 /// Points that belong together, from left to right.
@@ -62,40 +57,32 @@ pub enum Doubt {
 pub struct Line {
     /// As the legend names it.
     pub name: String,
-    /// Its look.
     pub style: Style,
-    /// Its points.
-    pub spots: Vec<Spot>,
+    pub data_points: Vec<DataPoint>,
     /// How it shows its intervals.
-    pub doubt: Doubt,
+    pub intervals: Intervals,
 }
 
 /// A height to compare with, drawn across.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Said on it.
     pub name: String,
-    /// How high.
     pub y: f64,
 }
 
 /// A plot of lines.
 #[derive(Clone, Debug)]
 pub struct Curves {
-    /// Across.
     pub x: Axis,
-    /// Up.
     pub y: Axis,
     /// In the order of the legend.
     pub lines: Vec<Line>,
-    /// Behind the lines.
     pub levels: Vec<Level>,
     /// Whether to show where both directions are equal.
     pub diagonal: bool,
 }
 
 impl Curves {
-    /// As a picture.
     pub fn draw(&self) -> Result<Drawing, ReportError> {
         draw(SIZE, |area| {
             let mut builder = ChartBuilder::on(area);
@@ -167,8 +154,8 @@ impl Curves {
 
 impl Line {
     /// The same, with its intervals shown.
-    pub fn with(self, doubt: Doubt) -> Self {
-        Self { doubt, ..self }
+    pub fn with(self, intervals: Intervals) -> Self {
+        Self { intervals, ..self }
     }
 
     fn doubts(
@@ -177,19 +164,19 @@ impl Line {
         place: impl Fn(f64, f64) -> (i32, i32),
     ) -> Result<(), ReportError> {
         let known: Vec<_> = self
-            .spots
+            .data_points
             .iter()
             .filter_map(|s| s.interval.map(|(low, high)| (s.x, low, high)))
             .collect();
         let colour = self.style.ink.stand_in();
         // A band needs two points to lie between.
-        if self.doubt == Doubt::Band && known.len() > 1 {
+        if self.intervals == Intervals::Band && known.len() > 1 {
             let under = known.iter().map(|&(x, low, _)| place(x, low));
             let over = known.iter().rev().map(|&(x, _, high)| place(x, high));
             let band = Polygon::new(under.chain(over).collect::<Vec<_>>(), colour.mix(BAND));
             return area.draw(&band).map_err(failed);
         }
-        if self.doubt == Doubt::Untold {
+        if self.intervals == Intervals::Hidden {
             return Ok(());
         }
         for (x, low, high) in known {
@@ -201,17 +188,17 @@ impl Line {
     }
 
     fn draw(&self, area: &Area, place: impl Fn(f64, f64) -> (i32, i32)) -> Result<(), ReportError> {
-        let through: Vec<_> = self.spots.iter().map(|s| place(s.x, s.y)).collect();
+        let through: Vec<_> = self.data_points.iter().map(|s| place(s.x, s.y)).collect();
         if through.len() > 1 {
             self.style.line(area, &through)?;
         }
         // A label that would lie on the one before it is left out.
         let mut labelled: Option<(i32, i32)> = None;
-        for (spot, &(x, y)) in self.spots.iter().zip(&through) {
+        for (data_point, &(x, y)) in self.data_points.iter().zip(&through) {
             self.style.mark(area, (x, y))?;
             let free =
                 |(other, height): (i32, i32)| (x - other).abs() > 48 || (y - height).abs() > 18;
-            if let (Some(label), true) = (&spot.label, labelled.is_none_or(free)) {
+            if let (Some(label), true) = (&data_point.label, labelled.is_none_or(free)) {
                 labelled = Some((x, y));
                 let style = words(self.style.ink, Pos::new(HPos::Right, VPos::Bottom));
                 area.draw(&Text::new(label.as_str(), (x - 6, y - 4), style)).map_err(failed)?;
@@ -246,14 +233,14 @@ pub fn around(
 mod tests {
     use super::*;
 
-    fn spot(x: f64) -> Spot {
-        Spot { x, y: x, interval: Some((x - 0.1, x + 0.1)), label: Some("7 %".into()) }
+    fn data_point(x: f64) -> DataPoint {
+        DataPoint { x, y: x, interval: Some((x - 0.1, x + 0.1)), label: Some("7 %".into()) }
     }
 
-    fn curves(spots: Vec<Spot>, doubt: Doubt) -> String {
+    fn curves(data_points: Vec<DataPoint>, intervals: Intervals) -> String {
         let number = |v: f64| format!("{v:.1}");
         let axis = |name: &str| Axis { name: name.into(), range: 0.0..1.0, number };
-        let line = Line { name: "r".into(), style: Style::of(0), spots, doubt };
+        let line = Line { name: "r".into(), style: Style::of(0), data_points, intervals };
         let levels = vec![Level { name: "small".into(), y: 0.4 }];
         let (x, y) = (axis("across"), axis("up"));
         Curves { x, y, lines: vec![line], levels, diagonal: true }.draw().unwrap().marks
@@ -261,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_line_its_band_and_its_labels() {
-        let marks = curves(vec![spot(0.2), spot(0.6)], Doubt::Band);
+        let marks = curves(vec![data_point(0.2), data_point(0.6)], Intervals::Band);
         assert!(marks.contains("<polygon opacity=\"0.16\" fill=\"var(--line-0)\""), "{marks}");
         assert_eq!(marks.matches("<circle").count(), 2);
         assert_eq!(marks.matches("7 %").count(), 2);
@@ -272,9 +259,9 @@ mod tests {
 
     #[test]
     fn one_point_has_a_whisker_and_no_line() {
-        let marks = curves(vec![spot(0.5)], Doubt::Band);
+        let marks = curves(vec![data_point(0.5)], Intervals::Band);
         assert!(!marks.contains("<polygon") && marks.contains("opacity=\"0.45\""), "{marks}");
-        curves(vec![], Doubt::Whiskers);
+        curves(vec![], Intervals::Whiskers);
     }
 
     #[test]

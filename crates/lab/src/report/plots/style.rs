@@ -8,7 +8,6 @@ use crate::report::ReportError;
 /// What stands at every point of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A filled circle.
     Circle,
     /// A circle that is not filled.
     Ring,
@@ -20,7 +19,6 @@ pub enum Mark {
     Diamond,
     /// With its tip down.
     Wedge,
-    /// Two strokes.
     Cross,
 }
 
@@ -29,9 +27,7 @@ const MARKS: [Mark; 5] = [Mark::Circle, Mark::Square, Mark::Triangle, Mark::Diam
 /// The look of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Its colour.
     pub ink: Ink,
-    /// Its mark.
     pub mark: Mark,
     /// Pixels drawn and pixels left out; `None` of a whole line.
     pub dash: Option<(i32, i32)>,
@@ -81,7 +77,6 @@ impl Style {
         .map_err(failed)
     }
 
-    /// Draws its mark.
     pub fn mark(&self, area: &Area, (x, y): (i32, i32)) -> Result<(), ReportError> {
         let colour = self.ink.stand_in();
         let corners = |around: &[(i32, i32)]| {

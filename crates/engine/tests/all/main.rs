@@ -1,8 +1,0 @@
-//! All tests of the engines except `onnx_library.rs`, which needs a process without ONNX Runtime.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod alone;
-mod gguf;
-mod onnx;
-mod plain_loop;
-mod rounding;

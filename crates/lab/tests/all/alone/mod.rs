@@ -1,3 +1,0 @@
-//! With real weights, so one at a time: `scripts/test.sh` runs what is in here alone.
-
-mod onnx_export;
