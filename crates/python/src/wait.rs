@@ -40,7 +40,7 @@ pub fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> 
     let mut future = pin!(future);
     loop {
         let done = py.detach(|| {
-            // Looked at after every poll: a router that failed must not cost an ask first.
+            // Looked at after every poll: the cloud is not waited for when a router failed.
             let watched = poll_fn(|context| match (future.as_mut().poll(context), RAISED.take()) {
                 (_, Some(error)) => Poll::Ready(Err(error)),
                 (Poll::Ready(done), None) => Poll::Ready(Ok(done)),
