@@ -87,7 +87,7 @@ fn from_use_to_a_router() {
 
     let collection = Collection::read(&collected).unwrap();
     let samples = collection.samples().unwrap();
-    assert_eq!(collection.about().count, QUESTIONS.len());
+    assert_eq!(collection.info().count, QUESTIONS.len());
     assert!(samples.len() > 50, "{}", samples.len());
     assert!(
         samples.iter().all(|s| s.label_source == LabelSource::Traffic && s.hidden.len() == 576)
@@ -121,7 +121,7 @@ fn from_use_to_a_router() {
     assert_eq!(run_again(&cloud.url).code, Some(0));
     stop(cloud);
     let collection = Collection::read(&collected).unwrap();
-    assert_eq!(collection.about().count, QUESTIONS.len() + 1);
+    assert_eq!(collection.info().count, QUESTIONS.len() + 1);
     assert!(collection.samples().unwrap().len() > samples.len());
 }
 
