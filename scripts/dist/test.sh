@@ -17,16 +17,16 @@ tar -xzf "$archive" -C "$scratch"
 tandem=$scratch/$name/bin/tandem
 passed=0 failed=0
 
-# check NAME COMMAND: the command must succeed; what it printed is shown if it does not.
+# check WHAT COMMAND: the command must succeed; what it printed is shown if it does not.
 check() {
-    local name=$1
+    local what=$1
     shift
     if "$@" >"$scratch/log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok    $name"
+        echo "ok    $what"
     else
         failed=$((failed + 1))
-        echo "FAIL  $name"
+        echo "FAIL  $what"
         tail -n 5 "$scratch/log" | sed 's/^/      /'
     fi
 }
@@ -49,42 +49,60 @@ one_line() {
     echo "exit code $got: $said"
     [ $got = "$code" ] && [ "$(echo "$said" | wc -l)" = 1 ] && grep -q "$words" <<<"$said"
 }
-install_to() { scripts/dist/install.sh "$scratch/prefix" && "$scratch/prefix/bin/tandem" --version; }
-truncated_install() {
-    local kept=$scratch/kept.tar.gz
-    mv "$archive" "$kept" && head -c 3000000 "$kept" >"$archive"
-    scripts/dist/install.sh "$scratch/other"
-    local code=$?
-    mv "$kept" "$archive"
-    [ $code = 1 ] && [ -z "$(ls -A "$scratch/other")" ]
+install_to() {
+    mkdir -m 751 "$scratch/prefix"
+    scripts/dist/install.sh "$scratch/prefix" && "$scratch/prefix/bin/tandem" --version &&
+        # Whose the folder is does not change, and no scratch stays.
+        [ "$(stat -c %a "$scratch/prefix")" = 751 ] && [ "$(ls -A "$scratch/prefix" | xargs)" = "bin lib share" ] &&
+        # Over itself, and while it runs.
+        { "$scratch/prefix/bin/tandem" run --mode small --max-tokens 4 hi & } &&
+        scripts/dist/install.sh "$scratch/prefix" && wait $!
 }
+truncated_install() {
+    head -c 3000000 "$archive" >"$scratch/truncated.tar.gz"
+    one_line 1 "truncated.tar.gz is damaged" scripts/dist/install.sh "$scratch/other" "$scratch/truncated.tar.gz" &&
+        [ -z "$(ls -A "$scratch/other")" ]
+}
+# Onto a disk with less room than it needs.
+full_install() {
+    mkdir "$scratch/small"
+    unshare --mount sh -c "mount -t tmpfs -o size=20m none '$scratch/small' || exit 9
+        scripts/dist/install.sh '$scratch/small'; code=\$?; ls -A '$scratch/small' >&2; exit \$code"
+}
+# first_token WHOSE OPTION...: how long until the first byte on stdout, the first word of the answer.
 first_token() {
-    local started ended
+    local whose=$1 started ended
+    shift
     started=$(date +%s%N)
-    # The first byte on stdout is the first word of the joint answer.
-    "$tandem" run --max-tokens 32 "Name the largest river in Africa." 2>/dev/null | head -c 1 >/dev/null
+    "$tandem" run --max-tokens 32 "$@" "Name the largest river in Africa." 2>/dev/null | head -c 1 >/dev/null
     ended=$(date +%s%N)
-    echo "first token after $(((ended - started) / 1000000)) ms" | tee "$scratch/first"
+    echo "first token$whose after $(((ended - started) / 1000000)) ms" | tee "$scratch/first"
     [ $((ended - started)) -le 10000000000 ]
 }
 
 bare_size() {
     local bytes
-    bytes=$(tar -C "$scratch" --exclude=presets -cz "$name" | wc -c)
-    echo "$((bytes / 1000000)) MB"
+    tar -C "$scratch" --exclude=presets -czf "$scratch/bare.tar.gz" "$name" || return
+    bytes=$(stat -c %s "$scratch/bare.tar.gz")
+    echo "without presets: $((bytes / 1000000)) MB" | tee "$scratch/size"
     [ "$bytes" -le 40000000 ]
 }
 check "the archive without presets is at most 40 MB" bare_size
+cat "$scratch/size"
 check "glibc 2.31 or older" at_most "$(newest GLIBC)" GLIBC_2.31
 check "libstdc++ of Debian 11 or older" at_most "$(newest GLIBCXX)" GLIBCXX_3.4.28
 check "answers on this machine" "$tandem" run --mode small --max-tokens 4 hi
 for cpu in Haswell Nehalem; do check "answers on a $cpu" on_cpu $cpu; done
 for suite in bullseye bookworm trixie; do check "answers on a plain $suite" in_room $suite; done
-check "first joint token within 10 s" first_token
+check "first joint token within 10 s" first_token ""
+cat "$scratch/first"
+# Every position is asked about, so that the large model has to be loaded for the first one.
+check "first token from the cloud within 10 s" first_token " from the cloud" --threshold 1
 cat "$scratch/first"
 check "make install" install_to
 check "the manual is there" test -s "$scratch/prefix/share/man/man1/tandem-run.1"
-check "a truncated archive installs nothing" truncated_install
+check "a truncated archive: one clear line, nothing installed" truncated_install
+check "a full disk: one clear line, nothing installed" one_line 1 "is full: make room" full_install
 rm "$scratch/$name"/lib/tandem/libggml-cpu-*
 check "without its kernels: one clear line" one_line 1 "libggml-cpu" "$tandem" run --mode small hi
 echo

@@ -36,3 +36,17 @@ def command(program: str) -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def cloud(program: str) -> Iterator[str]:
+    """The address of a cloud on this machine that wants the key `test-key`."""
+    arguments = ["cloud", "--listen", "127.0.0.1:0", "--key", "test-key", "--cloud-model", SMALL]
+    server = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        lines = (line for line in server.stderr if "listening on " in line)
+        yield next(lines).split("listening on ")[1].strip()
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)

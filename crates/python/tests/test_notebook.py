@@ -16,7 +16,7 @@ def outputs(notebook: Any, kind: str) -> list[str]:
 
 
 def test_the_notebook_runs() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     folder = {"metadata": {"path": str(NOTEBOOK.parent)}}
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=folder).execute()
     joint, own = outputs(notebook, "text/html")

@@ -3,10 +3,12 @@
 import json
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import tandem
 
+SMALL = "smollm2-135m-instruct"
 QUESTION = "What is the capital of France?"
 TIMES = {
     "edge_prefill_ms",
@@ -137,3 +139,15 @@ def test_without_a_choice_the_general_router_judges() -> None:
 def test_the_command_keeps_its_exit_code(program: str) -> None:
     wrong = subprocess.run([program, "run", "--budget", "much", "x"], capture_output=True)
     assert wrong.returncode == 2
+
+
+def test_a_cloud_elsewhere(cloud: str) -> None:
+    arguments: dict[str, Any] = {"threshold": 1, "max_tokens": 4, "context": 1024}
+    with tandem.Tandem(SMALL, cloud, "always", cloud_key="test-key", **arguments) as pair:
+        answer = pair.answer(QUESTION)
+        assert {token.source for token in answer.tokens} == {"cloud"}
+        assert answer.stats["sent_bytes"] > 0, "it left this process"
+    with tandem.Tandem(SMALL, cloud, "always", cloud_key="another", **arguments) as pair:
+        with pytest.raises(tandem.CloudError, match="key") as error:
+            pair.answer(QUESTION, on_cloud_error="fail")
+        assert "another" not in str(error.value)

@@ -1,15 +1,17 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Optional, Union, final
+from typing import Any, Literal, Optional, SupportsFloat, Union, final
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, TypeAlias
 
+__all__ = ["Answer", "Tandem", "Span", "Token", "Stream", "__VERSION__"]
+
 __VERSION__: str
 
 _Array: TypeAlias = NDArray[np.float32]
-_Router: TypeAlias = Callable[[_Array, _Array], float]
+_Router: TypeAlias = Callable[[_Array, _Array], SupportsFloat]
 _Path: TypeAlias = Union[str, os.PathLike[str]]
 _Prompt: TypeAlias = Union[str, Sequence[Mapping[str, str]]]
 _Mode: TypeAlias = Literal["joint", "small", "large"]

@@ -117,7 +117,7 @@ async fn every_route_is_there_and_says_what_the_document_says() {
             let status = response.status().as_u16();
             assert_eq!(status, if name == "post" { 415 } else { 200 }, "{name} {path}");
             let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
-            let kind = kind.split(';').next().unwrap().replace("text/javascript", "text/plain");
+            let kind = kind.split(';').next().unwrap().to_owned();
             let text = response.text().await.unwrap();
             let answer = match kind.as_str() {
                 "application/json" => serde_json::from_str(&text).unwrap(),
@@ -165,6 +165,46 @@ async fn answers_are_as_described_whole_and_in_chunks() {
         if exchange == Exchange::Text {
             // Nothing is promised that never comes.
             assert_eq!(token_fields, document.properties("Token"));
+        }
+    }
+}
+
+/// What the other tests rely on: an answer with a field too many, too few or of another kind is a
+/// mistake, however deep it is.
+#[tokio::test]
+async fn an_answer_that_is_not_as_described_is_noticed() {
+    let server = start(Scripted::default(), config()).await;
+    let document = Document::of(&server).await;
+    let body = json!({ "messages": user("Tell me"), "logprobs": true, "top_logprobs": 1,
+        "tandem": { "threshold": 0.6, "trace": true } });
+    let answer = good(&server, &document, CHAT, body).await.remove(0);
+    let schema = document.body(CHAT, "/post/responses/200/content/application~1json/schema");
+    for place in [
+        "",
+        "/usage",
+        "/usage/prompt_tokens_details",
+        "/choices/0",
+        "/choices/0/message",
+        "/choices/0/logprobs/content/0",
+        "/tandem",
+        "/tandem/stats",
+        "/tandem/trace/0",
+        "/tandem/trace/0/times",
+        "/tandem/trace/0/alternatives/0",
+    ] {
+        let names: Vec<String> =
+            answer.pointer(place).unwrap().as_object().unwrap().keys().cloned().collect();
+        let mut more = answer.clone();
+        more.pointer_mut(place).unwrap()["unheard_of"] = json!(1);
+        assert!(!document.mistakes(schema, &more).is_empty(), "{place} takes any field");
+        let mut other = answer.clone();
+        other.pointer_mut(place).unwrap()[&names[0]] = json!([{}]);
+        assert!(!document.mistakes(schema, &other).is_empty(), "{place}/{} is anything", names[0]);
+        let optional = ["tandem", "trace", "id", "eligible", "cloud", "alternatives", "sent"];
+        for name in names.iter().filter(|name| !optional.contains(&name.as_str())) {
+            let mut fewer = answer.clone();
+            fewer.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(name);
+            assert!(!document.mistakes(schema, &fewer).is_empty(), "{place}/{name} may be missing");
         }
     }
 }

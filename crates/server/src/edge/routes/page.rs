@@ -32,7 +32,15 @@ pub async fn page() -> Response {
     path = "/{file}",
     params(("file" = String, Path, description = "The file's name")),
     responses(
-        (status = 200, description = "One of them", body = String, content_type = "text/plain"),
+        (
+            status = 200,
+            description = "One of them",
+            content(
+                (String = "text/javascript"),
+                (String = "text/css"),
+                (String = "image/svg+xml")
+            )
+        ),
         (status = 404, description = "No such file", body = crate::http::error::ErrorResponse),
         OpenErrors
     ),
