@@ -6,7 +6,7 @@ use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
-use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Mode, Tandem};
+use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Tandem};
 use thiserror::Error;
 
 use crate::{
@@ -195,8 +195,9 @@ pub fn pair(
 }
 
 /// The small model by itself.
+#[cfg(feature = "lab")]
 pub fn edge_alone(edge: &EdgeArgs, machine: &MachineArgs, preset: Option<&str>) -> Builder {
-    let builder = Tandem::builder().edge_config(edge.config()).offline().mode(Mode::Small);
+    let builder = Tandem::builder().edge_config(edge.config()).offline().mode(tandem::Mode::Small);
     let builder = builder.machine(machine.config());
     match preset {
         Some(preset) => builder.preset(preset),

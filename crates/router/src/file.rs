@@ -71,16 +71,16 @@ pub enum Flaw {
          router train`"
     )]
     NoMetadata,
-    #[error("has damaged metadata ({why}): copy it again or train it anew")]
+    #[error("has damaged metadata ({why}): copy it again or train it again")]
     Metadata { why: String },
     #[error(
         "is of format {found}, and this program reads formats up to {FORMAT}: update this program, \
          or train the router with it"
     )]
     Future { found: u32 },
-    #[error("has {found} numbers in {tensor} where {wanted} are needed: train it anew")]
+    #[error("has {found} numbers in {tensor} where {wanted} are needed: train it again")]
     Size { tensor: &'static str, found: usize, wanted: usize },
-    #[error("has a weight in {tensor} that is not a finite number: train it anew")]
+    #[error("has a weight in {tensor} that is not a finite number: train it again")]
     NotFinite { tensor: &'static str },
     #[error(
         "was trained for {trained}, and the model here is {here}: their hidden states mean \

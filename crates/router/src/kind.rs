@@ -16,7 +16,7 @@ pub enum RouterKind {
     Margin,
     /// How concentrated the distribution is.
     Entropy,
-    /// By lot; with a share, at that share of positions.
+    /// At random; with a share, at that share of positions.
     Random(Option<f32>),
     Never,
     Always,

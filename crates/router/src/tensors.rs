@@ -12,9 +12,9 @@ use thiserror::Error;
 /// What is wrong with the tensors of a file.
 #[derive(Debug, Error)]
 pub enum Malformed {
-    #[error("it is not a whole safetensors file ({0}): copy it again or write it anew")]
+    #[error("it is not a whole safetensors file ({0}): copy it again or write it again")]
     Container(#[from] SafeTensorError),
-    #[error("its tensor {name} is {found} where {wanted} is needed: write it anew")]
+    #[error("its tensor {name} is {found} where {wanted} is needed: write it again")]
     Tensor { name: &'static str, found: String, wanted: String },
     #[error("it has no tensor {name}: it was written by something else")]
     Missing { name: &'static str },

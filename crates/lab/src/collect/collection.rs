@@ -62,7 +62,7 @@ pub struct OpenPosition {
     pub example: u32,
     /// How many tokens of its answer stand before it.
     pub position: u32,
-    /// The token to go on with; `None` for whatever the edge proposes there.
+    /// The token to continue with; `None` for whatever the edge proposes there.
     pub proposed: Option<Token>,
     /// Whether the cloud chose what the reference has: then there is a label already, though the
     /// edge's token may do no harm.

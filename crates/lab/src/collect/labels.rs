@@ -55,7 +55,7 @@ async fn read(job: &Job, worker: &mut Worker, number: usize) -> Result<Vec<Label
     let worked = job.example(number)?.worked.clone().unwrap_or_default();
     let edge = job.tandem.pair().edge().await?;
     let vocabulary = edge.vocabulary().clone();
-    // Not `Worker::tokens`: a prompt that does not fit is passed over, not an error.
+    // Not `Worker::tokens`: a prompt that does not fit is skipped and counted, not an error.
     let prompt = vocabulary.prompt(&messages)?;
     let tokens = vocabulary.encode(&worked);
     let Some((last, before)) = prompt.split_last().filter(|_| !tokens.is_empty()) else {

@@ -2,7 +2,7 @@
 //! and the edge offers its states.
 //!
 //! Samples pass through a bounded queue to a thread of their own, which writes a shard whenever
-//! enough of them are there and the rest at the end. Whatever the disk says, answers go on.
+//! enough of them are there and the rest at the end. A disk that fails does not stop answers.
 
 use std::{
     fs::File,
@@ -125,7 +125,7 @@ impl Collector for TrafficCollector {
             }
             Err(error) => {
                 if !self.failed.swap(true, Ordering::Relaxed) {
-                    tracing::error!(%error, "nothing can be collected; answers go on");
+                    tracing::error!(%error, "nothing can be collected; answers are not affected");
                 }
                 // Paths of this machine stay on this machine.
                 Err("it cannot write; its log says why".into())
@@ -230,7 +230,7 @@ impl Writer {
             Err(error) => {
                 self.lost.fetch_add(shard.len() as u64, Ordering::Relaxed);
                 if !self.told {
-                    tracing::error!(%error, "samples are lost; answers go on");
+                    tracing::error!(%error, "samples are lost; answers are not affected");
                     self.told = true;
                 }
             }

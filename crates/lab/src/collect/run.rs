@@ -71,7 +71,7 @@ pub(super) struct Job {
 /// What a collection holds when a run is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// Examples this run passed over because they are longer than a model's context.
+    /// Examples this run skipped because they are longer than a model's context.
     pub too_long: usize,
     pub positions: usize,
     /// Of them, where the edge is right.

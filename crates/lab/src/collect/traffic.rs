@@ -23,7 +23,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Begins a folder, or resumes behind the samples that are there. Whatever `info` says of
-    /// examples, their count and a seed is of no account.
+    /// examples, their count and a seed is ignored.
     pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
         let (format, examples) = (CollectionInfo::FORMAT, EXAMPLES.into());
         let info = CollectionInfo { format, examples, count: 0, seed: 0, ..info };

@@ -1,7 +1,7 @@
 //! What a model's answer says, read by the conventions of the tasks.
 //!
 //! The last conclusion counts: the last "the answer is …", "Answer: …" or `\boxed{…}`. One that was
-//! cut off, or that says what the answer is not, is passed over; one that says something else than
+//! cut off, or that says what the answer is not, is skipped; one that says something else than
 //! what was asked for is no answer, whatever stands before it. Nothing is guessed from the middle
 //! of an explanation.
 //!

@@ -56,7 +56,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// Reads a file of JSON lines of any shape, to learn from; empty lines are passed over. What
+    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What
     /// is measured is read by [`read`](read::read), which asks for more.
     pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
         read::any(path, worked)

@@ -2,7 +2,7 @@
 //! what many answers say of a way to decode.
 //!
 //! - [`task`]: the tasks by name; [`mod@read`] checks and reads their files, line by line with `row`,
-//!   from bytes with [`encoding`]; [`builtin`]: questions that come along
+//!   from bytes with [`encoding`]; [`builtin`]: questions that are built in
 //! - [`example`] makes prompts and judges; [`conclusion`] finds what an answer says, [`compare`]
 //!   whether that is right
 //! - [`points`]: what is measured; [`sweep`]: every question at every point, by `models` or by fakes;

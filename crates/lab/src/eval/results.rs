@@ -1,4 +1,4 @@
-//! Results, written one by one as they come, so that nothing is lost and a second run goes on.
+//! Results, written one by one as they come, so that an interrupted run loses nothing and resumes.
 //!
 //! A file of JSON lines. The first says what it is about; then come points of the sweep, questions
 //! and outcomes, each written once and never changed. A run that is about anything else is refused
@@ -137,7 +137,7 @@ pub struct Outcome {
     pub costs: Costs,
     /// Log-likelihood a character under the large model, for open-ended texts.
     pub likelihood: Option<f64>,
-    /// The budget's state behind it, so that a second run goes on with the same one.
+    /// The budget's state behind it, so that a run that resumes has the same one.
     pub spent: Option<Spent>,
 }
 

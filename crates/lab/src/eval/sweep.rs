@@ -16,7 +16,7 @@ use crate::eval::{
 
 /// One worker's two models: the seam to whatever runs them.
 pub trait Decoder: Send {
-    /// Why it cannot go on.
+    /// Why it cannot continue.
     type Error: From<ResultsError> + Send;
 
     /// Comes before the points of a question: forgets the last one, and reads the prompt. Gives

@@ -9,7 +9,7 @@ use crate::{
     statistics::Estimate,
 };
 
-/// Whether this router only throws dice.
+/// Whether this is the random baseline.
 pub fn is_random(router: Option<&str>) -> bool {
     router.is_some_and(|name| name == "random" || name.starts_with("random:"))
 }

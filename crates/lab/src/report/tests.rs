@@ -93,7 +93,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
                 edge_prefill_ms: 30.0,
                 edge_decode_ms: 70.0,
                 cloud_decode_ms: 50.0 * cloud as f64,
-                ..Split::default()
+                ..TimeSplit::default()
             },
             ..Costs::default()
         },

@@ -38,7 +38,7 @@ pub enum TrainError {
          or its adapter is damaged; leave this example out or collect again"
     )]
     NotFinite { example: u32, position: u32 },
-    #[error("training lost its way in epoch {epoch}: choose a lower learning rate")]
+    #[error("training diverged in epoch {epoch}: choose a lower learning rate")]
     Diverged { epoch: usize },
     #[error("training failed: {0}")]
     Tensors(#[from] candle_core::Error),

@@ -225,7 +225,7 @@ fn a_direction_in_576_dimensions_is_found() {
     const WIDE: usize = 576;
     let wide = |i: u32| {
         let hidden: Vec<f16> =
-            (0..WIDE).map(|d| f16::from_f32(unit(u64::from(i), d) as f32 - 0.5)).collect();
+            (0..WIDE).map(|d| f16::from_f32(uniform(u64::from(i), d) as f32 - 0.5)).collect();
         let trust = hidden[..40].iter().map(|x| x.to_f32()).sum::<f32>() > -1.0;
         let label = if trust { Label::Trust } else { Label::Ask };
         Sample { hidden, label, ..sample(i / 50, WIDE) }
