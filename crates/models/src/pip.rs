@@ -1,8 +1,7 @@
 //! Downloads packages with the machine's own pip, which knows its registry, mirrors and proxies.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -33,15 +32,13 @@ impl Pip {
     }
 
     /// Downloads a part's package into a folder and returns the wheel; `None` if pip itself found
-    /// it damaged. Temporary files go into that folder too, so that its size shows the progress.
+    /// it damaged. Everything pip writes on the way is under that folder too, so that progress can be
+    /// seen there.
     pub fn download(&self, part: &Part, folder: &Path) -> Result<Option<PathBuf>, PullError> {
         let failed = |reason: String| PullError::Pip {
             package: format!("{}=={}", part.package, part.version),
             reason,
         };
-        let log = folder.join("pip.log");
-        let output = File::create(&log).and_then(|out| Ok((out.try_clone()?, out)));
-        let (stdout, stderr) = output.map_err(|e| PullError::io(&log, e))?;
         let mut command = Command::new(self.command[0]);
         command
             .args(&self.command[1..])
@@ -51,12 +48,11 @@ impl Pip {
             .arg(format!("{}=={}", part.package, part.version))
             .args(platform(part))
             .env("TMPDIR", folder)
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(stderr);
-        let status = command.status().map_err(|e| failed(e.to_string()))?;
-        if !status.success() {
-            let said = fs::read(&log).map_err(|e| PullError::io(&log, e))?;
+            .stdin(Stdio::null());
+        // Kept in memory: where the disk is full, a file could not take down that it is.
+        let output = command.output().map_err(|e| failed(e.to_string()))?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said);
             let is_damage = DAMAGE_MESSAGES.iter().any(|message| said.contains(message));
             return if is_damage { Ok(None) } else { Err(failed(last_lines(&said))) };

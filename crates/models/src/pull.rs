@@ -54,7 +54,7 @@ pub enum PullError {
     NoLibrary { name: String },
     #[error(
         "the disk is full: {} more MB are needed and {} MB are free under {}; make room and pull again, finished parts are kept",
-        needed / 1_000_000, free / 1_000_000, folder.display()
+        needed.div_ceil(1_000_000), free / 1_000_000, folder.display()
     )]
     DiskFull { folder: PathBuf, needed: u64, free: u64 },
     #[error("another `tandem pull` is at work in {}: wait until it is done", folder.display())]

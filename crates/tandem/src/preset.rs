@@ -69,14 +69,14 @@ pub fn edge_adapter(
     let preset = load(store, given)?;
     let side = &preset.manifest().edge;
     fill_model(store, &preset, side, model, "the model")?;
-    let missing = || Error::Usage(format!("the preset {given} has no edge adapter"));
+    let missing = || Error::Mismatch(format!("the preset {given} has no edge adapter"));
     adapter(&preset, side).ok_or_else(missing)
 }
 
 /// Fills in the large model of a preset and its adapter.
 pub fn cloud_model(store: &Store, given: &str, cloud: &mut LocalCloud) -> Result<(), Error> {
     let preset = load(store, given)?;
-    let missing = || Error::Usage(format!("the preset {given} has no cloud adapter"));
+    let missing = || Error::Mismatch(format!("the preset {given} has no cloud adapter"));
     let side = preset.manifest().cloud.as_ref().ok_or_else(missing)?;
     fill_model(store, &preset, side, &mut cloud.model, "--cloud-model")?;
     cloud.adapters.push(adapter(&preset, side).ok_or_else(missing)?);

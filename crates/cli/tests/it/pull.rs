@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use crate::common::{Done, tandem};
+use crate::common::{Done, on_a_disk_of, tandem};
 
 /// The parts of the model that is pulled here.
 const PARTS: usize = 4;
@@ -64,6 +64,8 @@ enum Fault {
     WrongBytesAlways,
     /// The download never ends.
     Hang,
+    /// It begins after seconds.
+    Slow,
     /// The link's hash is not the file's.
     WrongHash,
 }
@@ -137,13 +139,16 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
     let damaged = match fault {
         Fault::WrongBytesOnce => count == 1,
         Fault::WrongBytesAlways => true,
-        Fault::None | Fault::Hang | Fault::WrongHash => false,
+        Fault::None | Fault::Hang | Fault::Slow | Fault::WrongHash => false,
     };
     let mut content = content(part);
     if damaged {
         content[1000] ^= 1;
     }
     let wheel = wheel(part, &content);
+    if fault == Fault::Slow {
+        thread::sleep(Duration::from_secs(3));
+    }
     if fault == Fault::Hang {
         let mut stream = stream;
         write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", wheel.len()).unwrap();
@@ -309,7 +314,7 @@ fn a_part_that_arrives_damaged_is_named_and_fetched_again() {
     machine.index.fault(2, Fault::WrongBytesOnce);
     let done = machine.pull();
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("part 2 of 4 (fake-part2 1.0) is damaged"), "{}", done.err);
+    assert!(done.err.contains("part 2 of 4 (fake-part2 1.0) was damaged"), "{}", done.err);
     machine.assert_whole();
     assert_eq!(machine.index.downloads(), [1, 2, 1, 1]);
 }
@@ -334,7 +339,7 @@ fn a_part_damaged_on_disk_is_named_and_fetched_again() {
     fs::write(&partial, bytes).unwrap();
     let done = machine.pull();
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.err.contains("part 2 of 4 (fake-part2 1.0) is damaged"), "{}", done.err);
+    assert!(done.err.contains("part 2 of 4 (fake-part2 1.0) was damaged"), "{}", done.err);
     machine.assert_whole();
 }
 
@@ -359,30 +364,52 @@ fn what_pip_says_is_passed_on() {
     assert!(done.err.contains("install Python with pip"), "{}", done.err);
 }
 
+/// Pulls onto a disk of this size, while or after a shell does something; says what the pull said
+/// and which files were under their final names.
+fn pull_onto_a_disk_of(size: &str, machine: &Machine, meanwhile: &str) -> Option<Done> {
+    let home = machine.home();
+    let script = format!(
+        "'{}' pull --catalog '{}' & pull=$!\n{meanwhile}\nwait $pull; code=$?; ls '{}/models'; exit $code",
+        env!("CARGO_BIN_EXE_tandem"),
+        machine.catalog.display(),
+        home.display()
+    );
+    let mut command = on_a_disk_of(size, &home, &script)?;
+    let pull = machine.command(&[]);
+    command.envs(pull.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command.output().unwrap().into())
+}
+
+fn assert_the_disk_was_full(done: &Done) {
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    // Progress, if there was any, and one line.
+    let last = done.err.trim_end().lines().last().unwrap();
+    assert!(last.contains("the disk is full: "), "{}", done.err);
+    assert!(last.contains("make room and pull again"), "{}", done.err);
+    assert_eq!(done.out, "", "something is under its final name");
+}
+
 #[test]
 fn a_full_disk_is_said_so_and_leaves_no_half_file() {
     let machine = Machine::new();
-    fs::create_dir_all(machine.home()).unwrap();
+    let Some(done) = pull_onto_a_disk_of("500k", &machine, "") else { return };
+    assert_the_disk_was_full(&done);
+    assert!(done.err.contains("2 more MB are needed and 0 MB are free"), "{}", done.err);
+    assert_eq!(machine.index.downloads(), [0; PARTS], "it could be known before");
+}
+
+#[test]
+fn a_disk_that_fills_up_on_the_way_is_said_so_too() {
+    let machine = Machine::new();
+    machine.index.fault(1, Fault::Slow);
+    // There is room when the pull begins, and then something else takes it.
     let home = machine.home();
-    // A disk of half a megabyte, in a name space of its own.
-    let program = env!("CARGO_BIN_EXE_tandem");
-    let script = format!(
-        "mount -t tmpfs -o size=500k none '{0}' && '{program}' pull --catalog '{1}'; code=$?; ls '{0}/models'; exit $code",
-        home.display(),
-        machine.catalog.display()
+    let fill = format!(
+        "cd '{}'; until [ -e partial/scratch ]; do sleep 0.02; done\ncat /dev/zero >full 2>/dev/null",
+        home.display()
     );
-    let mut command = machine.command(&[]);
-    let pip = command
-        .get_envs()
-        .filter_map(|(k, v)| Some((k.to_owned(), v?.to_owned())))
-        .collect::<Vec<_>>();
-    command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", &script]).envs(pip);
-    let done: Done = command.output().unwrap().into();
-    assert_eq!(done.code, Some(1), "{}", done.err);
-    assert!(done.err.contains("the disk is full"), "{}", done.err);
-    assert!(done.err.contains("make room and pull again"), "{}", done.err);
-    assert_eq!(done.out, "", "something is under its final name");
+    let Some(done) = pull_onto_a_disk_of("2M", &machine, &fill) else { return };
+    assert_the_disk_was_full(&done);
 }
 
 #[test]

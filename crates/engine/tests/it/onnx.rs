@@ -125,6 +125,7 @@ fn apart(a: &[f32], b: &[f32]) -> f32 {
 
 fn assert_near(name: &str, ours: &[f32], theirs: &[f32], tolerance: f32) {
     let apart = apart(ours, theirs);
+    println!("{name}: {apart:.4} apart, {tolerance} allowed");
     assert!(apart < tolerance, "{name}: {apart}");
 }
 

@@ -65,6 +65,26 @@ pub fn run_with_input(arguments: &[&str], input: &[u8]) -> Done {
     child.wait_with_output().unwrap().into()
 }
 
+/// A shell with a disk of its own, this large and mounted at a folder for as long as it runs. `None`,
+/// said aloud, where the system lets nobody mount: in most containers, for one.
+pub fn on_a_disk_of(size: &str, folder: &Path, script: &str) -> Option<Command> {
+    std::fs::create_dir_all(folder).unwrap();
+    let mount = format!("mount -t tmpfs -o size={size} none '{}'", folder.display());
+    let shell = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]);
+        command
+    };
+    let tried: Done = shell(&mount).output().unwrap().into();
+    if tried.code != Some(0) {
+        // Past the harness, which keeps what passing tests print to itself.
+        let said = format!("SKIPPED, a full disk: nothing can be mounted here: {}", tried.err);
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
+        return None;
+    }
+    Some(shell(&format!("{mount} || exit 9\n{script}")))
+}
+
 pub fn interrupt(child: &Child) {
     // The shell's own `kill`: a bare machine may have no other.
     let status = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -14,7 +14,7 @@ use super::{
     published,
     server::{COMMIT, Fault, Hub, fake_gguf, sha256},
 };
-use crate::common::Done;
+use crate::common::{Done, on_a_disk_of};
 
 const NAME: &str = "hf:test/tiny-GGUF";
 const SIZE: usize = 300_000;
@@ -143,7 +143,7 @@ fn a_server_without_ranges_is_read_from_the_start() {
     machine.hub.fault(Fault::Cut(100_000));
     machine.refused(NAME, &[]);
     machine.hub.fault(Fault::WrongRange);
-    machine.refused(NAME, &["bytes from 100000 were asked for"]);
+    machine.refused(NAME, &["bytes from 100000 were requested"]);
 }
 
 #[test]
@@ -208,18 +208,13 @@ fn names_and_hashes_that_lead_elsewhere_are_refused() {
 #[test]
 fn a_full_disk_is_said_so_and_leaves_nothing_whole() {
     let machine = published();
-    let (cache, list) = (machine.path("hf"), machine.cache());
-    fs::create_dir_all(&cache).unwrap();
-    // A disk of a fifth of a megabyte, in a name space of its own.
     let script = format!(
-        "mount -t tmpfs -o size=200k none '{}' && '{}' pull {NAME}; code=$?; \
-         find '{}' -type f -path '*blobs*'; exit $code",
-        cache.display(),
+        "'{}' pull {NAME}; code=$?; find '{}' -type f -path '*blobs*'; exit $code",
         env!("CARGO_BIN_EXE_tandem"),
-        list.display()
+        machine.cache().display()
     );
-    let mut command = machine.guard(Command::new("unshare"));
-    let done: Done = command.args(["-rm", "sh", "-c", &script]).output().unwrap().into();
+    let Some(command) = on_a_disk_of("200k", &machine.path("hf"), &script) else { return };
+    let done: Done = machine.guard(command).output().unwrap().into();
     assert_eq!(done.code, Some(1), "{}", done.err);
     assert!(done.err.contains("the disk is full: 1 more MB"), "{}", done.err);
     assert!(done.err.contains("make room and pull again"), "{}", done.err);
@@ -230,11 +225,10 @@ fn a_full_disk_is_said_so_and_leaves_nothing_whole() {
 fn a_disk_that_fills_up_on_the_way_keeps_what_is_there() {
     let machine = published();
     let disk = machine.path("hf");
-    fs::create_dir_all(&disk).unwrap();
     // While the server pauses, something else takes the rest of the disk.
     machine.hub.fault(Fault::Hang(100_000));
     let script = format!(
-        "mount -t tmpfs -o size=400k none '{0}' && cd '{0}' || exit 9\n\
+        "cd '{0}'\n\
          '{1}' pull {NAME} & pid=$!\n\
          while [ $(cat hub/*/blobs/*.incomplete 2>/dev/null | wc -c) -lt 100000 ]; do sleep 0.05; done\n\
          cat /dev/zero >full 2>/dev/null\n\
@@ -242,9 +236,10 @@ fn a_disk_that_fills_up_on_the_way_keeps_what_is_there() {
         disk.display(),
         env!("CARGO_BIN_EXE_tandem")
     );
-    let mut command = machine.guard(Command::new("unshare"));
+    let Some(command) = on_a_disk_of("400k", &disk, &script) else { return };
+    let mut command = machine.guard(command);
     command.env("HF_HUB_DOWNLOAD_TIMEOUT", "5");
-    let done: Done = command.args(["-rm", "sh", "-c", &script]).output().unwrap().into();
+    let done: Done = command.output().unwrap().into();
     assert_eq!(done.code, Some(1), "{}", done.err);
     assert!(done.err.contains("the disk is full: 1 more MB"), "{}", done.err);
     assert_eq!(done.out.trim(), format!("{}.incomplete", sha256(&fake_gguf(4, SIZE))));

@@ -95,7 +95,7 @@ fn a_model_of_the_catalog_goes_and_unknown_names_are_refused() {
         ("smollm2-135m-instruct", "is not here"),
         ("onnxruntime", "is not here"),
         ("mine.gguf", "a file of your own"),
-        ("nothing", "`tandem pull --list` shows what is here"),
+        ("nothing", "`tandem pull --list` lists the models here"),
         (env!("CARGO_MANIFEST_DIR"), "a file of your own"),
     ] {
         let done = rm(name);

@@ -60,6 +60,20 @@ fn models_that_are_none_are_1_and_named() {
     assert!(done.err.contains("run `tandem pull`"), "{}", done.err);
 }
 
+#[cfg(not(any(feature = "cuda", feature = "metal", feature = "vulkan")))]
+#[test]
+fn gpu_layers_are_refused_in_one_line_where_no_gpu_support_is_built_in() {
+    let asked = |layers: &str| {
+        run(&["run", "x", "--mode", "small", "--max-tokens", "1", "--gpu-layers", layers])
+    };
+    let done = asked("99");
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+    assert!(done.err.contains("build it with --features cuda, vulkan or metal"), "{}", done.err);
+    assert_eq!(done.out, "");
+    assert_eq!(asked("0").code, Some(0));
+}
+
 #[test]
 fn a_prompt_longer_than_the_context_is_said_so() {
     let long = "word ".repeat(600);

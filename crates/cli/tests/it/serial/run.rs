@@ -206,8 +206,9 @@ fn small_mode_stays_small() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(most > model, "{most}");
+    // Some CPUs (with AVX-512 or AMX) have the weights packed anew for them, beside the file's own.
     assert!(
-        most <= model + kv + 80_000_000,
+        most <= 2 * model + kv + 80_000_000,
         "{} MB over model and KV",
         (most - model - kv) / 1_000_000
     );

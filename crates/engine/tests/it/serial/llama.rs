@@ -219,6 +219,7 @@ async fn scores_are_those_of_reading_one_by_one() {
             lead(logits)
         );
         let expected = decode::sampling::logprob(logits, *token);
+        println!("{} in one piece, {expected} one by one", scored.logprob);
         assert!((scored.logprob - expected).abs() < ROUNDING, "{} {expected}", scored.logprob);
     }
     // The scored tokens do not stay in the sequence.

@@ -166,7 +166,9 @@ async fn a_chinese_answer_crosses() {
     let run = joint(answer, RouterKind::Always, 0.5, 30).await;
     let chinese = run.text.chars().filter(is_chinese).count();
     assert!(chinese > 8, "{}", run.text);
-    assert!(!run.text.contains(char::REPLACEMENT_CHARACTER), "{}", run.text);
+    // The limit may cut the last character, which differs from CPU to CPU; no other may be broken.
+    let text = run.text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    assert!(!text.contains(char::REPLACEMENT_CHARACTER), "{}", run.text);
 }
 
 #[tokio::test]
