@@ -39,8 +39,8 @@ pub enum Error {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Report(#[from] ReportError),
-    #[error("{}: {source}", path.display())]
-    File { path: PathBuf, source: io::Error },
+    #[error("{} cannot be written: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error("a prompt has {tokens} tokens and the context holds {context}: raise --context")]
     PromptTooLong { tokens: usize, context: usize },
     #[error("a task of this program failed: {0}")]

@@ -18,7 +18,7 @@ type Writing<P> = decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as P
 
 enum State<P: Pair> {
     Writing(Box<Writing<P>>),
-    Over(Over),
+    Over(Box<Over>),
 }
 
 /// What remains of a text after its models were given back.
@@ -112,8 +112,8 @@ impl<P: Pair> Generation<P> {
 
     /// Returns both models to the seat.
     fn give_back(&mut self) -> Over {
-        match std::mem::replace(&mut self.state, State::Over(Over::default())) {
-            State::Over(over) => over,
+        match std::mem::replace(&mut self.state, State::Over(Box::default())) {
+            State::Over(over) => *over,
             State::Writing(writing) => {
                 let exchange = writing.exchange();
                 let cloud_error = writing.cloud_error().cloned();

@@ -114,7 +114,7 @@ impl ResultsFile {
             }
         };
         if self.fresh && path.exists() {
-            let failed = |source| Error::File { path: path.clone(), source };
+            let failed = |source| Error::Write { path: path.clone(), source };
             fs::remove_file(&path).map_err(failed)?;
         }
         Ok(path)

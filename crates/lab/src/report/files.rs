@@ -66,6 +66,6 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let failed = |source| Error::File { path: path.to_owned(), source };
+    let failed = |source| Error::Write { path: path.to_owned(), source };
     fs::write(path, text).map_err(failed)
 }
