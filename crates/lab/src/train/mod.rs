@@ -2,7 +2,7 @@
 //!
 //! The way of the samples, and the module that holds each part of it:
 //!
-//! - [`mod@gather`]: samples of several collections
+//! - `gather`: samples of several collections
 //! - [`mod@split`]: which examples are for what
 //! - `objective`: what is learnt from a sample, and how wrong an output is
 //! - `data`: rows of standardised numbers
