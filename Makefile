@@ -6,21 +6,25 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check build bindings \
+.PHONY: demo device serve soak test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
-demo: build models ## two questions, each answered by small alone, both together, large alone
+demo: device ## two questions, each answered by small alone, both together, large alone
+	@$(TANDEM) pull
 	@$(TANDEM) demo
+
+device: $(ENV) ## the program without the workshop, as a device runs it (docs/build.md)
+	@$(CARGO) build --release --package tandem-cli --no-default-features
 
 serve: build models ## the API and the page, with the default pair; prints the address
 	@$(TANDEM) serve
 
 soak: build models ## ten thousand requests to the edge server, with the real small model; minutes
-	@$(CARGO) test --release --workspace --test all -- --ignored --nocapture soak
+	@$(CARGO) test --release --workspace --test it -- --ignored --nocapture soak
 
 test: build models llama-server onnxruntime ## every test, with real models; prints its counts
 	@scripts/test.sh
@@ -40,16 +44,29 @@ test-engines: build models ## vLLM, SGLang, llama-server: each installed, starte
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)
 
-check: $(ENV) ## formatting, clippy and docs, all warnings refused
+check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation
+	scripts/check_docs.py
+	scripts/pictures/draw.sh --check
 	cargo fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --package tandem-cli --no-default-features -- -D warnings
+	scripts/check_device.sh
 	export RUSTDOCFLAGS="-D warnings"; $(CARGO) doc --release --workspace --no-deps --document-private-items
+
+deny: ## licences, sources and known faults of the dependencies; minutes the first time
+	@scripts/deny.sh
+
+pictures: ## draw the README's pictures again, from the answers and figures that are committed
+	@scripts/pictures/draw.sh
 
 lint-workflows: ## actionlint over the workflows
 	@scripts/release/lint_workflows.sh
 
 build: $(ENV)
-	@$(CARGO) build --release --workspace
+	@$(CARGO) build --release --workspace --exclude tandem-python
+
+wheel: build ## the Python package for this machine; prints where it is
+	@scripts/python/wheel.sh $(TANDEM)
 
 bindings: $(ENV)
 	@$(CARGO) build --release --package llama-cpp-sys-2

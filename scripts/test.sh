@@ -12,23 +12,27 @@ try() {
     [ "${PIPESTATUS[0]}" = 0 ] || status=1
 }
 programs() {
-    RUST_BACKTRACE=0 cargo test --release --workspace --no-fail-fast "$@"
+    # The Python package is built and tested by scripts/python/test.sh.
+    RUST_BACKTRACE=0 cargo test --release --workspace --exclude tandem-python --no-fail-fast "$@"
 }
 counts() {
     awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
         END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"
 }
 if [ "${1:-}" = short ]; then
-    try cargo test --release --no-fail-fast --package decode
-    try cargo test --release --no-fail-fast --package tandem --test all -- --test-threads=1 alone::run
+    try cargo test --release --no-fail-fast --package tandem-decode
+    try cargo test --release --no-fail-fast --package tandem-cli --test it -- --test-threads=1 serial::run
     counts
     exit "$status"
 fi
+# First: it leaves the program without the workshop behind, and the next line makes the whole one again.
+try cargo test --release --package tandem-cli --no-default-features --test no_lab
 programs --no-run || exit 1
-try programs --lib --bins --tests -- --skip alone::
+try programs --lib --bins --tests -- --skip serial::
 # One at a time: two models on the same cores run at a third of their speed.
-try programs --test '*' -- --test-threads=1 alone::
+try programs --test '*' -- --test-threads=1 serial::
 try scripts/clients/test.sh target/release/tandem
+try scripts/python/test.sh target/release/tandem
 try scripts/page/test.sh
 try scripts/page/real.sh target/release/tandem chat compare
 try scripts/report/test.sh

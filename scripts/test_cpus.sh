@@ -40,10 +40,10 @@ programs() {
 emulated() {
     emulator="qemu-x86_64 -cpu $2"
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$emulator TANDEM_TEST_RUNNER=$emulator
-    try "$1" cargo test --release --workspace --test all -- --test-threads=1 --exact \
-        onnx::every_shape_says_what_a_plain_loop_says onnx::truncation_is_exact \
-        onnx::steps_and_scores_are_those_of_reading_one_by_one onnx::two_sequences_do_not_meet \
-        alone::onnx::an_exported_model_answers_alone_and_with_a_cloud
+    try "$1" cargo test --release --workspace --test it -- --test-threads=1 --exact \
+        onnx::every_layout_has_the_outputs_of_a_plain_loop onnx::truncation_is_exact \
+        onnx::steps_and_scores_are_those_of_reading_one_by_one onnx::two_sequences_do_not_mix \
+        serial::onnx::an_exported_model_answers_alone_and_with_a_cloud
     unset CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER TANDEM_TEST_RUNNER
 }
 
@@ -64,8 +64,8 @@ for kind in $kinds; do
     echo "== $kind"
     case $kind in
     sse)
-        try sse programs --lib --bins --tests -- --skip alone::
-        try sse programs --test '*' -- --test-threads=1 alone::
+        try sse programs --lib --bins --tests -- --skip serial::
+        try sse programs --test '*' -- --test-threads=1 serial::
         ;;
     haswell) emulated haswell Haswell ;;
     nehalem) emulated nehalem Nehalem ;;

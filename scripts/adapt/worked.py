@@ -1,6 +1,6 @@
 """Multiple-choice questions with worked answers: the prompt, the answer, and what was chosen.
 
-The prompt is the one `tandem eval` and `tandem router collect` use (crates/eval/src/example.rs).
+The prompt is the one `tandem eval` and `tandem router collect` use (crates/lab/src/eval/example.rs).
 """
 
 import json

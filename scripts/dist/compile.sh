@@ -12,4 +12,4 @@ esac
 export RUSTFLAGS="-C target-cpu=$cpu"
 # llama.cpp's build script links its libraries here and stumbles over those of an earlier build.
 rm -f "$target"/dist/{.,deps,examples}/lib{llama,ggml}*.so*
-cargo build --profile dist --package tandem --features portable
+cargo build --profile dist --package tandem-cli --features portable

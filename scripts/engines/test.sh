@@ -58,7 +58,7 @@ start() {
 conforms() {
     env TANDEM_ENGINE_URL="$url" TANDEM_ENGINE_KEY="$key" TANDEM_ENGINE_MODEL="$1" \
         TANDEM_ENGINE_POSITIONS="$2" \
-        cargo test -q --release --workspace --test all a_started_engine -- --ignored --nocapture
+        cargo test -q --release --workspace --test it a_started_engine -- --ignored --nocapture
 }
 
 try() {
@@ -66,7 +66,7 @@ try() {
 }
 
 # The whole workspace: one package alone would be built anew, with features of its own.
-cargo build -q --release --workspace --test all
+cargo build -q --release --workspace --test it
 for engine in ${@:-vllm sglang llama-server}; do
     echo "== $engine: installing" >&2
     venv=$(scripts/engines/install.sh "$engine")

@@ -24,4 +24,4 @@ for precision in fp32 int4; do
 done
 . .venv/env
 TANDEM_GENAI_FP32=$home/engines/$model-genai-fp32 TANDEM_GENAI_INT4=$home/engines/$model-genai-int4 \
-    cargo test --release --workspace --test all onnx_real -- --ignored --test-threads=1
+    cargo test --release --workspace --test it onnx_real -- --ignored --test-threads=1

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { join } from "node:path";
 import { stats, trace } from "./answers.js";
 
-const PAGE = fileURLToPath(new URL("../../crates/serve/page/", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../crates/server/page/", import.meta.url));
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
 const GUARD = {
   "content-security-policy":
@@ -23,7 +23,7 @@ const KNOWN = ["mode", "threshold", "budget", "router", "on_cloud_error", "trace
 const ABOUT = {
   version: "0.2.0",
   edge: { name: "SmolLM2-135M-Instruct" },
-  cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "embedded" },
+  cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "remote" },
   router: { name: "top1", trained: false },
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
   bar: { threshold: 0.2 },

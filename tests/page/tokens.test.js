@@ -130,7 +130,9 @@ test("what left this device: the bytes and the very text", () =>
   withPage(async (page) => {
     const answer = await answered(page);
     const sent = page.locator("#figures .sent");
-    assert.match(await sent.locator(".sent-words").textContent(), /^[\d.]+ (bytes|kB) in \d+ asks?(, [\d.]+ (bytes|kB) of it the text below)?\./);
+    const inside = /^Nothing: the large model runs inside this program\. It was given the text below in \d+ asks?\./;
+    const over = /^[\d.]+ (bytes|kB) in \d+ asks?(, [\d.]+ (bytes|kB) of it the text below)?\./;
+    assert.match(await sent.locator(".sent-words").textContent(), REAL ? inside : over);
     const asks = await sent.locator("pre").allTextContents();
     assert.ok(asks.length > 0);
     assert.ok(asks[0].includes(QUESTION), "the first ask carries the question");
@@ -138,7 +140,7 @@ test("what left this device: the bytes and the very text", () =>
     assert.equal(asks.length, 7);
     assert.equal(asks[0], `user: ${QUESTION}\nassistant:Ice floats`);
     assert.match(await answer.textContent(), /374 bytes sent/);
-    assert.match(await sent.locator(".sent-words").textContent(), /^374 bytes in 7 asks\. The large model runs inside this program/);
+    assert.match(await sent.locator(".sent-words").textContent(), /^374 bytes in 7 asks\.$/);
   }));
 
 test("the figures of an earlier answer can be had back", () =>

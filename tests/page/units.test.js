@@ -3,7 +3,7 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
 
-const page = new URL("../../crates/serve/page/", import.meta.url);
+const page = new URL("../../crates/server/page/", import.meta.url);
 const { EventParser } = await import(new URL("stream.js", page));
 const { Answer, columnsOf } = await import(new URL("answer.js", page));
 const { retryAfter, words, Problem } = await import(new URL("problems.js", page));

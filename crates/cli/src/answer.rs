@@ -6,14 +6,13 @@ use std::{
 };
 
 use anyhow::Context;
-use decode::{FinishReason, SessionError};
+use decode::FinishReason;
+use tandem::{Answer, Generation};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::OutputArgs,
-    config::Generate,
-    generation::Generation,
-    report::{self, Report},
+    report,
     show::{Screen, say},
 };
 
@@ -24,55 +23,49 @@ pub enum End {
     /// By Ctrl-C.
     Interrupted,
     /// A model failed; what came before stands.
-    Failed(SessionError),
+    Failed(tandem::Error),
 }
 
-/// Tells answers: as text or JSON on stdout, each token in the trace, the figures on stderr.
-pub struct Teller {
+/// Prints answers: as text or JSON on stdout, each token in the trace, the figures on stderr.
+pub struct AnswerPrinter {
     screen: Option<Screen>,
     trace: Option<BufWriter<File>>,
 }
 
-impl Teller {
+impl AnswerPrinter {
     pub fn new(args: &OutputArgs) -> anyhow::Result<Self> {
         let create = |path| File::create(path).map(BufWriter::new);
-        let trace = args
-            .trace
-            .as_ref()
-            .map(|path| create(path).with_context(|| format!("no trace at {}", path.display())));
+        let trace = args.trace.as_ref().map(|path| {
+            create(path).with_context(|| format!("the trace {} cannot be written", path.display()))
+        });
         let screen = (!args.json).then(Screen::new);
         Ok(Self { screen, trace: trace.transpose()? })
     }
 
-    /// Makes an answer to its end and tells it. An error means that nobody reads it.
-    pub async fn tell(
-        &mut self,
-        generate: &Generate,
-        generation: &mut Generation<'_>,
-    ) -> anyhow::Result<End> {
+    /// Makes an answer to its end and prints it. An error means that nobody reads it.
+    pub async fn print(&mut self, generation: &mut Generation) -> anyhow::Result<End> {
         let end = self.follow(generation).await;
         self.write_trace(generation)?;
         let end = end?;
         match &self.screen {
             Some(screen) => screen.end()?,
             None => {
-                let failure = match &end {
-                    End::Failed(error) => Some(error.to_string()),
-                    End::Whole | End::Interrupted => None,
-                };
-                let report = serde_json::to_string(&Report::new(generate, generation, failure))?;
-                writeln!(io::stdout(), "{report}")?;
+                let mut answer = Answer::new(generation);
+                if let (End::Failed(error), None) = (&end, &answer.summary.cloud_error) {
+                    answer.summary.cloud_error = Some(error.to_string());
+                }
+                writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
             }
         }
         if let Some(warning) = report::warning(generation) {
             say(&format!("warning: {warning}"));
         }
-        say(&report::summary(generate, generation));
+        say(&report::summary(generation));
         Ok(end)
     }
 
     /// Shows an answer while it is made, until its end or Ctrl-C.
-    async fn follow(&self, generation: &mut Generation<'_>) -> anyhow::Result<End> {
+    async fn follow(&self, generation: &mut Generation) -> anyhow::Result<End> {
         let show = |span| self.screen.as_ref().map_or(Ok(()), |screen| screen.show(&span));
         let mut interrupts = signal(SignalKind::interrupt()).context("Ctrl-C cannot be caught")?;
         loop {
@@ -94,7 +87,7 @@ impl Teller {
         }
     }
 
-    fn write_trace(&mut self, generation: &Generation<'_>) -> anyhow::Result<()> {
+    fn write_trace(&mut self, generation: &Generation) -> anyhow::Result<()> {
         let Some(file) = &mut self.trace else { return Ok(()) };
         for token in generation.transcript().shown() {
             writeln!(file, "{}", serde_json::to_string(token)?)?;

@@ -15,7 +15,7 @@ pub async fn interrupted() {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
     }
-    say("finishing what runs; Ctrl-C again to stop at once");
+    say("finishing what is under way; press Ctrl-C again to stop at once");
     tokio::spawn(async {
         drop(tokio::signal::ctrl_c().await);
         std::process::exit(1);

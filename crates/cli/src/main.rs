@@ -1,23 +1,17 @@
 //! The `tandem` program: arguments become a validated configuration, which builds the objects that
-//! do the work.
+//! do the work. Everything about models is in the library `tandem`.
 //!
 //! - [`args`]: what users may write; [`config`]: what it means
-//! - [`preset`]: what a preset adds to the arguments; [`judge`]: who judges the edge
-//! - [`pair`]: the two models, each loaded when it is first needed
-//! - [`generation`]: one text in any mode; [`answer`]: told from its first token to its last line
-//! - [`show`]: how it looks; [`report`]: its figures, for people and as JSON
+//! - [`answer`]: one text, printed from its first token to its last line
+//! - [`show`]: how it looks; [`report`]: its figures, for people
 //! - [`commands`]: one file a command
 
 mod answer;
 mod args;
 mod commands;
 mod config;
-mod crew;
-mod generation;
 mod interrupt;
-mod judge;
-mod pair;
-mod preset;
+#[cfg(feature = "lab")]
 mod progress;
 mod report;
 mod show;
@@ -25,10 +19,11 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use args::{Args, Command};
 use config::UsageError;
+use tandem::error::describe;
 
 fn main() -> ExitCode {
     engine::tune();
@@ -38,8 +33,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            show::say(&format!("error: {}", describe(&error)));
-            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+            show::say(&format!("error: {}", describe(error.as_ref())));
+            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
 }
@@ -55,9 +50,18 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rm(args) => commands::rm::rm(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
         Command::Preset(args) => commands::preset::preset(&args.command),
+        #[cfg(feature = "lab")]
         Command::Router(args) => block_on(commands::router::router(args)),
+        #[cfg(feature = "lab")]
         Command::Eval(args) => block_on(commands::eval::eval(args)),
-        Command::Report(args) => commands::report::report(&args),
+        #[cfg(feature = "lab")]
+        Command::Report(args) => commands::report::report(args),
+        #[cfg(not(feature = "lab"))]
+        Command::Router(args) => args.refuse("router"),
+        #[cfg(not(feature = "lab"))]
+        Command::Eval(args) => args.refuse("eval"),
+        #[cfg(not(feature = "lab"))]
+        Command::Report(args) => args.refuse("report"),
         Command::Onnx(args) => commands::onnx::onnx(args),
         Command::Bench(args) => block_on(commands::bench::bench(args)),
         Command::Completions { shell } => commands::completions::completions(shell),
@@ -73,15 +77,14 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     builder.worker_threads((cores / 2).clamp(1, 2)).enable_all().build()?.block_on(future)
 }
 
-/// The whole chain of causes, each said once.
-fn describe(error: &anyhow::Error) -> String {
-    let mut parts: Vec<String> = vec![];
-    for cause in error.chain().map(ToString::to_string) {
-        if !parts.iter().any(|said| said.contains(&cause)) {
-            parts.push(cause);
-        }
+/// Whether the user has to write something else, rather than mend something.
+fn is_usage(error: &anyhow::Error) -> bool {
+    #[cfg(feature = "lab")]
+    if error.downcast_ref::<lab::Error>().is_some_and(lab::Error::is_usage) {
+        return true;
     }
-    parts.join(": ")
+    let library = error.downcast_ref::<tandem::Error>();
+    error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
 }
 
 /// Whoever read our output has gone: `tandem run … | head` is no failure.
@@ -100,5 +103,10 @@ fn start_log(verbose: u8) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A span that is listened to tells how long it took.
+        .with_span_events(FmtSpan::CLOSE)
+        .init();
 }

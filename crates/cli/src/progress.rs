@@ -1,14 +1,26 @@
 //! How far a long command is.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar with a rate and the time left; where there is no terminal, nothing.
-pub struct Progress(ProgressBar);
+#[derive(Default)]
+pub struct Bar(Mutex<Option<ProgressBar>>);
 
-impl Progress {
-    pub fn new(what: &str, steps: usize) -> Self {
+impl Bar {
+    fn with(&self, act: impl FnOnce(&ProgressBar)) {
+        let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.as_ref().map(act);
+    }
+}
+
+impl lab::Progress for Bar {
+    fn begin(&self, what: &str, steps: usize) {
+        self.end();
         let bar = ProgressBar::new(steps as u64).with_message(what.to_owned());
         let style = "{msg} {wide_bar} {pos}/{len}  {per_sec}  {eta} left  {prefix}";
         // The template is ours: if it were wrong, the default is as good.
@@ -16,22 +28,27 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self(bar)
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar);
     }
 
-    /// One more is done.
-    pub fn step(&self) {
-        self.0.inc(1);
+    fn step(&self) {
+        self.with(|bar| bar.inc(1));
     }
 
-    /// What came out so far.
-    pub fn note(&self, text: String) {
-        self.0.set_prefix(text);
+    fn note(&self, text: String) {
+        self.with(|bar| bar.set_prefix(text));
+    }
+
+    fn end(&self) {
+        let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
     }
 }
 
-impl Drop for Progress {
+impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        lab::Progress::end(self);
     }
 }

@@ -86,18 +86,16 @@ impl Key {
     }
 }
 
-impl From<String> for Key {
-    fn from(key: String) -> Self {
-        Self(key)
-    }
-}
-
 impl FromStr for Key {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let visible = text.bytes().all(|b| (0x21..0x7f).contains(&b));
-        if visible { Ok(Self(text.into())) } else { Err("a key is one word of ASCII".into()) }
+        match text {
+            "" => Err("a key must not be empty".into()),
+            _ if visible => Ok(Self(text.into())),
+            _ => Err("a key is one word of ASCII".into()),
+        }
     }
 }
 
@@ -139,6 +137,6 @@ mod tests {
         assert!(!error.contains("hunter2") && error.contains("--cloud-key"), "{error}");
         let key: Key = "hunter2".parse().unwrap();
         assert!(!format!("{key:?}").contains("hunter2"));
-        assert!("two words".parse::<Key>().is_err());
+        assert!("two words".parse::<Key>().is_err() && "".parse::<Key>().is_err());
     }
 }

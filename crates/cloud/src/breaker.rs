@@ -45,7 +45,7 @@ impl Breaker {
             return Ok(());
         }
         let last = Box::new(self.last.clone().unwrap_or(CloudError::NotOpened));
-        Err(CloudError::Resting { left, last })
+        Err(CloudError::CircuitOpen { left, last })
     }
 
     /// Whether the ask that was admitted is to find out whether the cloud is back.
@@ -71,7 +71,7 @@ impl Breaker {
                 State::Open { until: now + *pause, pause: next }
             }
             // Waiting for nothing once more would cost as long again.
-            CloudError::TooLate { .. } => State::Open { until: now + next, pause: next },
+            CloudError::TimedOut { .. } => State::Open { until: now + next, pause: next },
             _ if failures >= FAILURES => State::Open { until: now + next, pause: next },
             _ => State::Closed { failures },
         };
@@ -94,7 +94,7 @@ mod tests {
             breaker.failed(start, &lost());
         }
         let refused = breaker.admit(start + PAUSE / 2);
-        assert!(matches!(&refused, Err(CloudError::Resting { left, last })
+        assert!(matches!(&refused, Err(CloudError::CircuitOpen { left, last })
             if *left == PAUSE / 2 && **last == lost()));
         assert!(breaker.admit(start + PAUSE).is_ok());
         breaker.succeeded();
@@ -109,7 +109,7 @@ mod tests {
         }
         let mut pauses = vec![];
         for _ in 0..8 {
-            let Err(CloudError::Resting { left, .. }) = breaker.admit(now) else { panic!() };
+            let Err(CloudError::CircuitOpen { left, .. }) = breaker.admit(now) else { panic!() };
             pauses.push(left);
             now += left;
             assert!(breaker.admit(now).is_ok());
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_late_answer_opens_it_at_once() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
-        let late = CloudError::TooLate { url: "x".into(), after: Duration::from_secs(9) };
+        let late = CloudError::TimedOut { url: "x".into(), after: Duration::from_secs(9) };
         breaker.failed(now, &late);
         assert!(breaker.admit(now).is_err() && !breaker.is_probing());
         assert!(breaker.admit(now + PAUSE).is_ok() && breaker.is_probing());

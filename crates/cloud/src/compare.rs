@@ -6,7 +6,7 @@
 
 use decode::{CloudError, Message, Token, Vocabulary, common_prefix};
 
-use crate::{EdgeSide, line::Line};
+use crate::{EdgeSide, connection::EngineConnection};
 
 /// Texts in which vocabularies differ.
 const PROBES: [&str; 8] = [
@@ -42,23 +42,29 @@ pub struct Match {
     pub template: Result<(), String>,
 }
 
-pub(crate) async fn compare(line: &Line, edge: &EdgeSide) -> Result<Match, CloudError> {
-    if !line.dialect().has_ids() {
-        let reason = format!("{} gives no token ids", line.dialect().engine().title());
+pub(crate) async fn compare(
+    connection: &EngineConnection,
+    edge: &EdgeSide,
+) -> Result<Match, CloudError> {
+    if !connection.dialect().has_ids() {
+        let reason = format!("{} gives no token ids", connection.dialect().engine().title());
         return Ok(Match { vocabulary: Err(reason.clone()), template: Err(reason) });
     }
-    let vocabulary = vocabularies(line, edge).await?;
+    let vocabulary = vocabularies(connection, edge).await?;
     let template = match &vocabulary {
-        Ok(_) => templates(line, edge).await?,
+        Ok(_) => templates(connection, edge).await?,
         Err(_) => Err("the vocabularies differ".into()),
     };
     Ok(Match { vocabulary, template })
 }
 
-async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<usize, String>, CloudError> {
+async fn vocabularies(
+    connection: &EngineConnection,
+    edge: &EdgeSide,
+) -> Result<Result<usize, String>, CloudError> {
     let vocabulary = edge.vocabulary.as_ref();
     let probe = PROBES.join("\n");
-    let (here, there) = (vocabulary.encode(&probe), line.tokenize(&probe).await?);
+    let (here, there) = (vocabulary.encode(&probe), connection.tokenize(&probe).await?);
     if here != there {
         let at = common_prefix(&here, &there);
         let behind: Vec<u8> = here[at..].iter().flat_map(|&id| vocabulary.piece(id)).collect();
@@ -68,7 +74,7 @@ async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<usize, Stri
     let words = spread(vocabulary);
     let highest = words.first().map_or(0, |id| id.index() + 1);
     for ids in [words, edge.probe.clone()] {
-        let (here, there) = (spelled(vocabulary, &ids), line.detokenize(&ids).await?);
+        let (here, there) = (spelled(vocabulary, &ids), connection.detokenize(&ids).await?);
         // Some tokenizers leave out a space at the beginning.
         if here.trim_start() != there.trim_start() {
             let at = here.chars().zip(there.chars()).take_while(|(a, b)| a == b).count();
@@ -81,7 +87,7 @@ async fn vocabularies(line: &Line, edge: &EdgeSide) -> Result<Result<usize, Stri
     let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
     let last = last.map(|id| vec![id]).find(|id| !spelled(vocabulary, id).is_empty());
     Ok(Ok(match last {
-        Some(last) if line.detokenize(&last).await? == spelled(vocabulary, &last) => {
+        Some(last) if connection.detokenize(&last).await? == spelled(vocabulary, &last) => {
             vocabulary.len()
         }
         Some(_) => highest,
@@ -108,9 +114,12 @@ fn spread(vocabulary: &dyn Vocabulary) -> Vec<Token> {
     words.into_iter().rev().step_by(step).collect()
 }
 
-async fn templates(line: &Line, edge: &EdgeSide) -> Result<Result<(), String>, CloudError> {
-    let there = match line.template(&probe_messages()).await? {
-        Some(templated) => line.ids_of(templated).await?,
+async fn templates(
+    connection: &EngineConnection,
+    edge: &EdgeSide,
+) -> Result<Result<(), String>, CloudError> {
+    let there = match connection.template(&probe_messages()).await? {
+        Some(templated) => connection.ids_of(templated).await?,
         None => return Ok(Err("the engine does not show its template".into())),
     };
     if there == edge.probe {

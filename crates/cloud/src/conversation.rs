@@ -11,8 +11,8 @@ use decode::{
 use crate::{
     EdgeSide, Match, Opening,
     compare::compare,
-    engine::{About, Completion, Context, Question, Scored, Templated},
-    line::Line,
+    connection::EngineConnection,
+    engine::{Completion, Context, EngineInfo, Question, Scored, Templated},
     protocol::Prompt,
 };
 
@@ -25,8 +25,8 @@ const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    line: Line,
-    about: About,
+    connection: EngineConnection,
+    about: EngineInfo,
     opening: Opening,
     /// What comparing the two sides showed; a server does not change its model while it runs.
     compared: Option<Match>,
@@ -57,9 +57,9 @@ enum Beginning {
 }
 
 impl Conversation {
-    pub fn new(line: Line, about: About, opening: Opening) -> Self {
+    pub fn new(connection: EngineConnection, about: EngineInfo, opening: Opening) -> Self {
         Self {
-            line,
+            connection,
             about,
             opening,
             compared: None,
@@ -71,11 +71,11 @@ impl Conversation {
         }
     }
 
-    pub fn line(&self) -> &Line {
-        &self.line
+    pub fn connection(&self) -> &EngineConnection {
+        &self.connection
     }
 
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &EngineInfo {
         &self.about
     }
 
@@ -106,7 +106,7 @@ impl Conversation {
 
     async fn close_abandoned(&mut self) {
         while let Some(id) = self.abandoned.pop() {
-            self.line.close_stream(&id).await;
+            self.connection.close_stream(&id).await;
         }
     }
 
@@ -114,7 +114,7 @@ impl Conversation {
     pub async fn compare(&mut self) -> Result<Option<Match>, CloudError> {
         let Some(edge) = &self.opening.edge else { return Ok(None) };
         if self.compared.is_none() {
-            self.compared = Some(compare(&self.line, edge).await?);
+            self.compared = Some(compare(&self.connection, edge).await?);
         }
         Ok(self.compared.clone())
     }
@@ -124,7 +124,7 @@ impl Conversation {
         let matched = self.compare().await?;
         let ids = match &matched {
             Some(matched) => matched.vocabulary.is_ok(),
-            None => self.line.dialect().has_ids(),
+            None => self.connection.dialect().has_ids(),
         };
         if let Some(Err(reason)) = matched.as_ref().map(|m| &m.vocabulary) {
             tracing::info!(reason, "text travels: the vocabularies differ");
@@ -143,15 +143,15 @@ impl Conversation {
     async fn ids_of_prompt(&self, same_template: bool) -> Result<Vec<Token>, CloudError> {
         let messages = match (&self.opening.prompt, &self.opening.rendered) {
             (Prompt::Tokens(ids), _) => return Ok(ids.clone()),
-            (Prompt::Text(text), _) => return self.line.tokenize(text).await,
-            (Prompt::Messages(_), Some(text)) => return self.line.tokenize(text).await,
+            (Prompt::Text(text), _) => return self.connection.tokenize(text).await,
+            (Prompt::Messages(_), Some(text)) => return self.connection.tokenize(text).await,
             (Prompt::Messages(messages), None) => messages,
         };
         if let (true, Some(edge)) = (same_template, &self.opening.edge) {
             return Ok(edge.prompt.clone());
         }
-        match self.line.template(messages).await? {
-            Some(templated) => self.line.ids_of(templated).await,
+        match self.connection.template(messages).await? {
+            Some(templated) => self.connection.ids_of(templated).await,
             None => Err(self.no_template()),
         }
     }
@@ -159,18 +159,18 @@ impl Conversation {
     async fn text_of_prompt(&self) -> Result<String, CloudError> {
         let messages = match (&self.opening.prompt, &self.opening.rendered) {
             (Prompt::Text(text), _) | (Prompt::Messages(_), Some(text)) => return Ok(text.clone()),
-            (Prompt::Tokens(ids), _) => return self.line.detokenize(ids).await,
+            (Prompt::Tokens(ids), _) => return self.connection.detokenize(ids).await,
             (Prompt::Messages(messages), None) => messages,
         };
-        match self.line.template(messages).await? {
+        match self.connection.template(messages).await? {
             Some(Templated::Text(text)) => Ok(text),
-            Some(Templated::Ids(ids)) => self.line.detokenize(&ids).await,
+            Some(Templated::Ids(ids)) => self.connection.detokenize(&ids).await,
             None => Err(self.no_template()),
         }
     }
 
     fn no_template(&self) -> CloudError {
-        CloudError::NoTemplate { engine: self.line.dialect().engine().title() }
+        CloudError::NoTemplate { engine: self.connection.dialect().engine().title() }
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
@@ -204,7 +204,7 @@ impl Conversation {
         // or be dropped half-way.
         self.abandoned.extend(stream.iter().map(|stream| stream.id.clone()));
         let answer = match self.next_ids(context, ask, &mut stream, within).await {
-            Err(CloudError::Refused { status: 400, .. } | CloudError::LostStep { .. })
+            Err(CloudError::Refused { status: 400, .. } | CloudError::OutOfSync { .. })
                 if stream.is_some() =>
             {
                 self.streamless = true;
@@ -234,7 +234,7 @@ impl Conversation {
         if self.streamless {
             return Ok(None);
         }
-        Ok(self.line.open_stream().await?.map(|id| Stream { id, held: vec![] }))
+        Ok(self.connection.open_stream().await?.map(|id| Stream { id, held: vec![] }))
     }
 
     async fn next_ids(
@@ -256,7 +256,7 @@ impl Conversation {
         let held = stream.as_ref().map_or(0, |s| s.held.len());
         let mut question = self.question(Context::Ids(&context[held..]), wanted.min(room), ask);
         question.stream = stream.as_ref().map(|s| s.id.as_str());
-        let completion = self.line.complete(&question, within).await?;
+        let completion = self.connection.complete(&question, within).await?;
         let counted = completion.prefilled.zip(completion.cached).map(|(a, b)| a + b);
         match (stream.as_mut(), counted) {
             (Some(stream), Some(counted)) if counted == context.len() => {
@@ -265,8 +265,8 @@ impl Conversation {
             }
             // Nothing shows that the session has read what we think it has.
             (Some(_), _) => {
-                let engine = self.line.dialect().engine().title();
-                return Err(CloudError::LostStep { engine });
+                let engine = self.connection.dialect().engine().title();
+                return Err(CloudError::OutOfSync { engine });
             }
             (None, _) => {}
         }
@@ -312,12 +312,12 @@ impl Conversation {
             let before = if ask.tokens.is_empty() {
                 String::new()
             } else {
-                self.line.detokenize(ask.tokens).await?
+                self.connection.detokenize(ask.tokens).await?
             };
-            let whole = self.line.detokenize(&[ask.tokens, ids].concat()).await?;
+            let whole = self.connection.detokenize(&[ask.tokens, ids].concat()).await?;
             let new = whole.trim_end_matches(BROKEN).strip_prefix(before.trim_end_matches(BROKEN));
             let reason = "it spells the same tokens in two ways";
-            text = new.ok_or_else(|| self.line.garbled(reason))?.to_owned();
+            text = new.ok_or_else(|| self.connection.garbled(reason))?.to_owned();
         }
         let mut texts = vec![String::new(); ids.len()];
         if let Some(last) = texts.last_mut() {
@@ -341,7 +341,7 @@ impl Conversation {
         for (i, &length) in lengths.iter().enumerate() {
             let question = self.question(Context::Text(&context), length, ask);
             let question = Question { slot, ..question };
-            let completion = self.line.complete(&question, within).await?;
+            let completion = self.connection.complete(&question, within).await?;
             slot = completion.slot.or(slot);
             total = combine(total, answer(&completion));
             let text = completion.text.trim_end_matches(BROKEN);
@@ -383,14 +383,14 @@ impl Conversation {
         within: Duration,
     ) -> Result<Vec<Scored>, CloudError> {
         let Some(Beginning::Ids(prompt)) = &self.prompt else {
-            let engine = self.line.dialect().engine().title();
+            let engine = self.connection.dialect().engine().title();
             let what = "can label only where ids travel";
             return Err(CloudError::Unsupported { engine, what });
         };
         let from = prompt.len() + accepted.len();
         let ids = [prompt.as_slice(), accepted, continuation].concat();
         self.check(&ids)?;
-        self.line.score(&ids, from, within).await
+        self.connection.score(&ids, from, within).await
     }
 }
 

@@ -30,12 +30,12 @@ impl Delay {
 
     /// The delay of ask number `ask`.
     pub fn of(&self, ask: usize) -> Duration {
-        let spread = sampling::unit(0x6a69_7474_6572, ask) * 2.0 - 1.0;
+        let spread = sampling::uniform(0x6a69_7474_6572, ask) * 2.0 - 1.0;
         let jittered = self.rtt.as_secs_f64() + spread * self.jitter.as_secs_f64();
         let mut delay = Duration::try_from_secs_f64(jittered).unwrap_or_default();
         let mut timeout = RETRANSMISSION.max(self.rtt * 2);
         for again in 0..UNLUCKY {
-            if sampling::unit(0x6c6f_7373 + u64::from(again), ask) >= self.loss {
+            if sampling::uniform(0x6c6f_7373 + u64::from(again), ask) >= self.loss {
                 break;
             }
             delay += timeout;

@@ -161,13 +161,13 @@ impl Http {
     }
 
     pub fn garbled(&self, reason: String) -> CloudError {
-        CloudError::Garbled { url: self.address.to_string(), engine: self.engine, reason }
+        CloudError::InvalidAnswer { url: self.address.to_string(), engine: self.engine, reason }
     }
 
     fn failed(&self, error: &reqwest::Error, within: Duration) -> CloudError {
         let url = self.address.to_string();
         if error.is_timeout() && !error.is_connect() {
-            return CloudError::TooLate { url, after: within };
+            return CloudError::TimedOut { url, after: within };
         }
         CloudError::Unreachable { url, reason: cause(error) }
     }

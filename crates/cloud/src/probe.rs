@@ -6,17 +6,18 @@ use decode::CloudError;
 use serde_json::Value;
 
 use crate::{
+    connection::{EngineConnection, SIDE_REQUEST_TIMEOUT},
     conversation::Conversation,
-    embedded::Embedded,
-    engine::{About, Dialect, Engine, LlamaServer, OpenAi, Sglang, Vllm, count, string},
+    engine::{Dialect, Engine, EngineInfo, LlamaServer, OpenAi, Sglang, Vllm, count, string},
     http::Http,
-    line::{ASIDE, Line},
     opening::Opening,
     remote::Client,
+    tandem::TandemClient,
+    transport::Transport,
 };
 
 /// How long a server may take to say who it is.
-const KNOCK: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What identifies each engine: a route, and a field of what it answers.
 const MARKS: [(&str, &str, Engine); 4] = [
@@ -39,7 +40,8 @@ pub(crate) async fn probe(
     };
     tracing::debug!(%engine, "a cloud answers");
     if engine == Engine::Tandem {
-        return Ok(Client::Embedded(Box::new(Embedded::new(http, opening))));
+        let transport = Transport::Http(http.with_engine(engine.title()));
+        return Ok(Client::Tandem(Box::new(TandemClient::new(transport, opening))));
     }
     let http = &http.with_engine(engine.title());
     let about = about(http, engine, model).await?;
@@ -60,14 +62,14 @@ pub(crate) async fn probe(
             Box::new(OpenAi { model })
         }
     };
-    let line = Line::new(http, dialect);
-    Ok(Client::Engine(Box::new(Conversation::new(line, about, opening))))
+    let connection = EngineConnection::new(http, dialect);
+    Ok(Client::Engine(Box::new(Conversation::new(connection, about, opening))))
 }
 
 /// Each engine has a route no other has. All are tried at once: the way there may be long.
 async fn identify(http: &Http) -> Result<Engine, CloudError> {
     let http = &http.with_engine("any engine we know");
-    let [props, info, version, models] = MARKS.map(|(path, ..)| http.get(path, KNOCK));
+    let [props, info, version, models] = MARKS.map(|(path, ..)| http.get(path, HEALTH_TIMEOUT));
     let (a, b, c, d) = tokio::join!(props, info, version, models);
     let mut failure = None;
     for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
@@ -85,7 +87,7 @@ async fn identify(http: &Http) -> Result<Engine, CloudError> {
         return Err(error);
     }
     // Asked last: one engine writes a token to say that it is well, and takes its time.
-    let reply = http.get("/health", KNOCK).await?;
+    let reply = http.get("/health", HEALTH_TIMEOUT).await?;
     match http.read::<Value>(&reply) {
         Ok(health) if string(&health, "/service").as_deref() == Some("tandem-cloud") => {
             Ok(Engine::Tandem)
@@ -94,9 +96,13 @@ async fn identify(http: &Http) -> Result<Engine, CloudError> {
     }
 }
 
-async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<About, CloudError> {
+async fn about(
+    http: &Http,
+    engine: Engine,
+    chosen: Option<&str>,
+) -> Result<EngineInfo, CloudError> {
     let get = async |path: &str| -> Result<Value, CloudError> {
-        let reply = http.get(path, ASIDE).await?;
+        let reply = http.get(path, SIDE_REQUEST_TIMEOUT).await?;
         http.read(&reply)
     };
     // Every engine lists its models as OpenAI does; some such servers do not.
@@ -113,7 +119,7 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
     Ok(match engine {
         Engine::LlamaServer => {
             let props = get("/props").await?;
-            About {
+            EngineInfo {
                 footprint: None,
                 version: string(&props, "/build_info"),
                 model: listed.or_else(|| string(&props, "/model_path")),
@@ -123,7 +129,7 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
         }
         Engine::Sglang => {
             let info = get("/server_info").await?;
-            About {
+            EngineInfo {
                 footprint: None,
                 version: string(&info, "/version"),
                 model: listed,
@@ -132,27 +138,27 @@ async fn about(http: &Http, engine: Engine, chosen: Option<&str>) -> Result<Abou
                 vocabulary: None,
             }
         }
-        Engine::Vllm => About {
+        Engine::Vllm => EngineInfo {
             footprint: None,
             version: string(&get("/version").await?, "/version"),
             model: listed,
             context: count(&models, "/data/0/max_model_len"),
             vocabulary: None,
         },
-        Engine::OpenAi | Engine::Tandem => About { model: listed, ..About::default() },
+        Engine::OpenAi | Engine::Tandem => EngineInfo { model: listed, ..EngineInfo::default() },
     })
 }
 
 /// Whether SGLang keeps sessions that are sent only what is new.
 async fn has_streaming(http: &Http) -> Result<bool, CloudError> {
-    let reply = http.get("/server_info", ASIDE).await?;
+    let reply = http.get("/server_info", SIDE_REQUEST_TIMEOUT).await?;
     let info: Value = http.read(&reply)?;
     Ok(info.get("enable_streaming_session") == Some(&Value::Bool(true)))
 }
 
 /// Whether vLLM's token route is switched on: an empty question tells, without a token written.
 async fn has_generate(http: &Http) -> Result<bool, CloudError> {
-    let reply = http.post(Vllm::GENERATE, &serde_json::json!({}), ASIDE).await?;
+    let reply = http.post(Vllm::GENERATE, &serde_json::json!({}), SIDE_REQUEST_TIMEOUT).await?;
     match reply.status {
         400 | 422 => Ok(true),
         403..=405 => Ok(false),

@@ -1,4 +1,5 @@
-//! The session protocol: JSON over HTTP, the same over loopback when the cloud is embedded.
+//! The session protocol: JSON over HTTP, and the same types by value when the cloud is in the same
+//! process.
 //!
 //! | request | carries | answers |
 //! |---|---|---|
@@ -106,9 +107,9 @@ pub enum Want {
     Word(bool),
 }
 
-/// Where both sides stand before what is appended.
+/// A prefix of what was accepted, so that two sides can tell whether they mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Prefix {
     /// How much was accepted.
     pub position: usize,
     /// [`prefix_hash`] of it.
@@ -134,13 +135,13 @@ pub struct Next {
     pub sampling: Sampling,
     /// What the edge saw here, where the cloud welcomed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge: Option<Seen>,
+    pub edge: Option<EdgeState>,
 }
 
 /// What the edge saw at a position; made and read in [`seen`](crate::seen).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Seen {
+pub struct EdgeState {
     /// The token it would have written.
     pub proposed: Token,
     /// That token's bytes in base64, where text travels; empty for the end of the text.
@@ -232,7 +233,7 @@ pub struct Failure {
     pub error: Problem,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub have: Option<Place>,
+    pub have: Option<Prefix>,
 }
 
 /// An error in OpenAI's shape.
@@ -269,6 +270,8 @@ pub mod code {
     pub const BUSY: &str = "busy";
     /// The model failed.
     pub const MODEL: &str = "model_failed";
+    /// The server itself failed.
+    pub const INTERNAL: &str = "internal_error";
 }
 
 /// The server is alive.
@@ -291,7 +294,7 @@ pub struct Health {
 
 /// Names a prefix, so that two sides can tell whether they mean the same.
 pub fn prefix_hash(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes)[..8].iter().map(|b| format!("{b:02x}")).collect()
+    decode::hex(&Sha256::digest(bytes)[..8])
 }
 
 /// The bytes of a prefix of ids.

@@ -1,7 +1,11 @@
-//! A cloud somewhere else, whoever it is: found out at the first need, asked within a deadline,
+//! A cloud, whoever it is and wherever: found out at the first need, asked within a deadline,
 //! left alone while it fails.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step, Token};
 use tokio::time::{sleep, timeout};
@@ -10,28 +14,45 @@ use crate::{
     Delay, Endpoint, Match, Opening,
     breaker::Breaker,
     conversation::Conversation,
-    embedded::Embedded,
-    engine::{About, Engine},
+    engine::{Engine, EngineInfo},
     http::Http,
     probe::probe,
     protocol::{EdgeModel, Judged, Piece},
+    service::Service,
+    tandem::TandemClient,
+    transport::{HERE, InProcess, Transport},
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
 /// they change nothing on the other side but its cache.
-const AGAIN: Duration = Duration::from_millis(20);
-
-/// How long a cloud that failed may take to show that it is back, before it is asked again.
-const KNOCK: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
-const PATIENCE: Duration = Duration::from_millis(200);
+const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Where a cloud is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// At an address.
+    Http(Endpoint),
+    /// In this process, called directly.
+    InProcess(Arc<Service>),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(endpoint) => endpoint.address.fmt(f),
+            Self::InProcess(_) => f.write_str(HERE),
+        }
+    }
+}
 
 /// How a cloud is reached and treated.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where it is.
-    pub endpoint: Endpoint,
+    pub target: Target,
     /// Who it is, if that is known.
     pub engine: Option<Engine>,
     /// Which of its models, if it has several.
@@ -40,7 +61,7 @@ pub struct Settings {
     pub deadline: Duration,
     /// What its failures mean.
     pub on_error: OnCloudError,
-    /// A network to pretend.
+    /// A network to simulate.
     pub delay: Option<Delay>,
 }
 
@@ -51,8 +72,17 @@ impl Settings {
 
     /// A cloud at an address; everything else as usual.
     pub fn new(endpoint: Endpoint) -> Self {
+        Self::at(Target::Http(endpoint))
+    }
+
+    /// A cloud in this process; everything else as usual.
+    pub fn in_process(service: Arc<Service>) -> Self {
+        Self { engine: Some(Engine::Tandem), ..Self::at(Target::InProcess(service)) }
+    }
+
+    fn at(target: Target) -> Self {
         Self {
-            endpoint,
+            target,
             engine: None,
             model: None,
             deadline: Self::DEADLINE,
@@ -65,7 +95,7 @@ impl Settings {
 /// A client in the language of whoever answers.
 #[derive(Debug)]
 pub(crate) enum Client {
-    Embedded(Box<Embedded>),
+    Tandem(Box<TandemClient>),
     Engine(Box<Conversation>),
 }
 
@@ -75,7 +105,7 @@ pub struct Introduction {
     /// Who it is.
     pub engine: Engine,
     /// What it said of itself.
-    pub about: About,
+    pub about: EngineInfo,
     /// What it has in common with the edge; `None` for Tandem's own cloud, which compares
     /// fingerprints when a session is opened.
     pub matched: Option<Match>,
@@ -85,7 +115,7 @@ pub struct Introduction {
 #[derive(Debug)]
 pub struct Remote {
     /// `None` where no cloud may be asked.
-    line: Option<(Settings, Http)>,
+    connection: Option<(Settings, Transport)>,
     opening: Opening,
     client: Option<Client>,
     /// What travels, once a conversation is open.
@@ -99,20 +129,23 @@ pub struct Remote {
 impl Remote {
     /// A cloud, and what the conversation begins with.
     pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
-        let http = Http::new(&settings.endpoint, "a cloud")?;
-        Ok(Self { line: Some((settings, http)), ..Self::offline(opening) })
+        let transport = match &settings.target {
+            Target::Http(endpoint) => Transport::Http(Http::new(endpoint, "a cloud")?),
+            Target::InProcess(service) => Transport::InProcess(InProcess::new(service.clone())),
+        };
+        Ok(Self { connection: Some((settings, transport)), ..Self::offline(opening) })
     }
 
     /// No cloud at all: every ask fails, and no socket is ever opened.
     pub fn offline(opening: Opening) -> Self {
         let breaker = Breaker::default();
         let (client, exchange, shares) = (None, None, None);
-        Self { line: None, opening, client, exchange, breaker, asks: 0, shares }
+        Self { connection: None, opening, client, exchange, breaker, asks: 0, shares }
     }
 
     /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
     pub fn share(&mut self, edge: EdgeModel) {
-        if let Some(Client::Embedded(client)) = &mut self.client {
+        if let Some(Client::Tandem(client)) = &mut self.client {
             client.share(edge.clone());
         }
         self.shares = Some(edge);
@@ -124,7 +157,7 @@ impl Remote {
         self.exchange = None;
         self.opening = opening.clone();
         match &mut self.client {
-            Some(Client::Embedded(client)) => client.reopen(opening),
+            Some(Client::Tandem(client)) => client.reopen(opening),
             Some(Client::Engine(client)) => client.reopen(opening),
             None => {}
         }
@@ -134,22 +167,22 @@ impl Remote {
     pub async fn close(&mut self) {
         self.exchange = None;
         match &mut self.client {
-            Some(Client::Embedded(client)) => client.close().await,
+            Some(Client::Tandem(client)) => client.close().await,
             Some(Client::Engine(client)) => client.close().await,
             None => {}
         }
     }
 
     /// Pretends another network from now on.
-    pub fn pretend(&mut self, delay: Option<Delay>) {
-        if let Some((settings, _)) = &mut self.line {
+    pub fn simulate_network(&mut self, delay: Option<Delay>) {
+        if let Some((settings, _)) = &mut self.connection {
             settings.delay = delay;
         }
     }
 
     /// What its failures are to mean from now on.
     pub fn set_on_error(&mut self, on_error: OnCloudError) {
-        if let Some((settings, _)) = &mut self.line {
+        if let Some((settings, _)) = &mut self.connection {
             settings.on_error = on_error;
         }
     }
@@ -157,18 +190,19 @@ impl Remote {
     /// Who answers, and what it has in common with the edge.
     pub async fn meet(&mut self) -> Result<Introduction, CloudError> {
         match self.client().await? {
-            Client::Embedded(client) => {
+            Client::Tandem(client) => {
                 let health = client.health().await?;
-                let about = About {
+                let about = EngineInfo {
                     version: Some(health.version),
                     footprint: health.footprint,
-                    ..About::default()
+                    ..EngineInfo::default()
                 };
                 Ok(Introduction { engine: Engine::Tandem, about, matched: None })
             }
             Client::Engine(client) => {
                 let matched = client.compare().await?;
-                let (engine, about) = (client.line().dialect().engine(), client.about().clone());
+                let (engine, about) =
+                    (client.connection().dialect().engine(), client.about().clone());
                 Ok(Introduction { engine, about, matched })
             }
         }
@@ -177,22 +211,22 @@ impl Remote {
     /// One way there and back, with as little to do at the other end as there is.
     pub async fn ping(&mut self) -> Result<Duration, CloudError> {
         let path = match self.client().await? {
-            Client::Embedded(_) => "/health",
-            Client::Engine(client) => match client.line().dialect().engine() {
+            Client::Tandem(_) => "/health",
+            Client::Engine(client) => match client.connection().dialect().engine() {
                 Engine::LlamaServer | Engine::Vllm | Engine::Tandem => "/health",
                 // Its health check writes a token.
                 Engine::Sglang => "/model_info",
                 Engine::OpenAi => "/v1/models",
             },
         };
-        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         let started = Instant::now();
         if let Some(delay) = settings.delay {
             sleep(delay.of(self.asks)).await;
         }
         self.asks += 1;
-        let reply = http.get(path, settings.deadline.min(KNOCK)).await?;
-        if reply.is_good() { Ok(started.elapsed()) } else { Err(http.refusal(&reply)) }
+        transport.ping(path, settings.deadline).await?;
+        Ok(started.elapsed())
     }
 
     /// What the cloud thinks of a continuation, for every token of it, in one prefill. `accepted`
@@ -204,31 +238,38 @@ impl Remote {
     ) -> Result<Vec<Judged>, CloudError> {
         let deadline = self.settings()?.deadline;
         match (self.client().await?, continuation) {
-            (Client::Embedded(client), piece) => client.score(&accepted, piece, deadline).await,
+            (Client::Tandem(client), piece) => client.score(&accepted, piece, deadline).await,
             (Client::Engine(client), Piece::Ids(ids)) => {
                 let scored = client.score(accepted.tokens, &ids, deadline).await?;
                 Ok(scored.into_iter().map(Judged::from).collect())
             }
             (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
-                engine: client.line().dialect().engine().title(),
+                engine: client.connection().dialect().engine().title(),
                 what: "can label only where ids travel",
             }),
         }
     }
 
     fn settings(&self) -> Result<&Settings, CloudError> {
-        self.line.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
+        self.connection.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
     }
 
     async fn client(&mut self) -> Result<&mut Client, CloudError> {
-        let (settings, http) = self.line.as_ref().ok_or(CloudError::Offline)?;
+        let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         if self.client.is_none() {
-            let model = settings.model.as_deref();
-            let mut client = probe(http, settings.engine, model, self.opening.clone()).await?;
+            let opening = self.opening.clone();
+            let mut client = match transport {
+                Transport::Http(http) => {
+                    probe(http, settings.engine, settings.model.as_deref(), opening).await?
+                }
+                Transport::InProcess(_) => {
+                    Client::Tandem(Box::new(TandemClient::new(transport.clone(), opening)))
+                }
+            };
             match (&mut client, &self.shares) {
-                (Client::Embedded(client), Some(edge)) => client.share(edge.clone()),
+                (Client::Tandem(client), Some(edge)) => client.share(edge.clone()),
                 (Client::Engine(client), Some(_)) => {
-                    let engine = client.line().dialect().engine().title();
+                    let engine = client.connection().dialect().engine().title();
                     tracing::warn!(
                         "{engine} takes no hidden states, and none are sent: only `tandem cloud \
                          --collect` does"
@@ -243,7 +284,7 @@ impl Remote {
 
     async fn try_open(&mut self) -> Result<Opened, CloudError> {
         let opened = match self.client().await? {
-            Client::Embedded(client) => client.open().await,
+            Client::Tandem(client) => client.open().await,
             Client::Engine(client) => client.open().await,
         };
         if let Ok(opened) = &opened {
@@ -255,7 +296,7 @@ impl Remote {
     /// One ask within its deadline, over the network as it is or as it is pretended to be.
     async fn try_next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
         let settings = self.settings()?;
-        let (after, url) = (settings.deadline, settings.endpoint.address.to_string());
+        let (after, url) = (settings.deadline, settings.target.to_string());
         let delay = settings.delay.map(|delay| delay.of(self.asks));
         self.asks += 1;
         let answer = async {
@@ -265,14 +306,14 @@ impl Remote {
             answer.times.network += delay;
             Ok(answer)
         };
-        timeout(after, answer).await.unwrap_or(Err(CloudError::TooLate { url, after }))
+        timeout(after, answer).await.unwrap_or(Err(CloudError::TimedOut { url, after }))
     }
 
     async fn ask_twice(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
         match self.ask_once(ask, within).await {
             // A kept-alive connection that the other side closed meanwhile looks like this.
             Err(CloudError::Unreachable { .. }) => {
-                sleep(AGAIN).await;
+                sleep(RETRY_DELAY).await;
                 self.ask_once(ask, within).await
             }
             other => other,
@@ -286,7 +327,7 @@ impl Remote {
             self.ping().await?;
         }
         let answer = match self.client().await? {
-            Client::Embedded(client) => client.next(ask, within).await,
+            Client::Tandem(client) => client.next(ask, within).await,
             Client::Engine(client) => client.next(ask, within).await,
         };
         // Whoever answers next at this address may be somebody else.
@@ -304,7 +345,7 @@ impl Remote {
     /// itself.
     fn is_open(&self) -> bool {
         match &self.client {
-            Some(Client::Embedded(_)) => true,
+            Some(Client::Tandem(_)) => true,
             Some(Client::Engine(client)) => client.is_open(),
             None => false,
         }
@@ -328,7 +369,7 @@ impl Remote {
         let patient = self.settings()?.on_error == OnCloudError::Wait;
         loop {
             match self.breaker.admit(Instant::now()) {
-                Err(CloudError::Resting { left, .. }) if patient => sleep(left).await,
+                Err(CloudError::CircuitOpen { left, .. }) if patient => sleep(left).await,
                 other => return other,
             }
         }
@@ -349,7 +390,7 @@ impl Remote {
         let patient = self.settings().is_ok_and(|s| s.on_error == OnCloudError::Wait);
         if patient && error.is_temporary() {
             tracing::warn!("waiting for the cloud: {error}");
-            sleep(PATIENCE).await;
+            sleep(WAIT_RETRY_DELAY).await;
             return None;
         }
         Some(Err(error))
@@ -380,14 +421,14 @@ impl Cloud for Remote {
         }
     }
 
-    fn saw(&mut self, step: &Step) {
-        if let Some(Client::Embedded(client)) = &mut self.client {
-            client.saw(step);
+    fn record_step(&mut self, step: &Step) {
+        if let Some(Client::Tandem(client)) = &mut self.client {
+            client.record_step(step);
         }
     }
 
     fn take_sent(&mut self) -> Sent {
-        self.line.as_ref().map(|(_, http)| http.take_sent()).unwrap_or_default()
+        self.connection.as_ref().map(|(_, transport)| transport.take_sent()).unwrap_or_default()
     }
 }
 

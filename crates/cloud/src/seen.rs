@@ -7,11 +7,11 @@ use decode::{
 };
 use half::f16;
 
-use crate::protocol::Seen;
+use crate::protocol::EdgeState;
 
 /// The same as numbers, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sight {
+pub struct DecodedState {
     /// The hidden state.
     pub hidden: Vec<f16>,
     /// The shape of the distribution.
@@ -22,7 +22,7 @@ pub struct Sight {
     pub piece: Vec<u8>,
 }
 
-impl Seen {
+impl EdgeState {
     /// What is told of a step; `None` where its numbers do not fit in half precision.
     pub fn new(step: &Step, exchange: Exchange, vocabulary: &dyn Vocabulary) -> Option<Self> {
         let hidden: Vec<f16> = step.hidden.iter().map(|&x| f16::from_f32(x)).collect();
@@ -45,7 +45,7 @@ impl Seen {
     }
 
     /// The numbers, of an edge whose hidden state is this long; or what is wrong with them.
-    pub fn read(&self, hidden: usize, exchange: Exchange) -> Result<Sight, String> {
+    pub fn read(&self, hidden: usize, exchange: Exchange) -> Result<DecodedState, String> {
         let bytes = STANDARD.decode(&self.hidden);
         let bytes = bytes.map_err(|e| format!("the hidden state is no base64: {e}"))?;
         let (pairs, rest) = bytes.as_chunks::<2>();
@@ -73,7 +73,7 @@ impl Seen {
                 return Err("text travels, and the proposed token's piece is missing".into());
             }
         };
-        Ok(Sight { hidden, features, proposed: self.proposed, piece })
+        Ok(DecodedState { hidden, features, proposed: self.proposed, piece })
     }
 }
 
@@ -94,9 +94,9 @@ mod tests {
         let vocabulary = FakeVocabulary::new(&[" cat"]);
         let step = step(&[0.5, -2.25, 1e-3], 257);
         for (exchange, piece) in [(Exchange::Ids, &b""[..]), (Exchange::Text, b" cat")] {
-            let seen = Seen::new(&step, exchange, &vocabulary).unwrap();
+            let seen = EdgeState::new(&step, exchange, &vocabulary).unwrap();
             let json = serde_json::to_string(&seen).unwrap();
-            assert_eq!(serde_json::from_str::<Seen>(&json).unwrap(), seen);
+            assert_eq!(serde_json::from_str::<EdgeState>(&json).unwrap(), seen);
             let sight = seen.read(3, exchange).unwrap();
             assert_eq!(sight.hidden, [0.5, -2.25, 1e-3].map(f16::from_f32));
             assert_eq!(sight.features, features(&step.logits));
@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_text_has_no_piece() {
-        let seen = Seen::new(&step(&[1.0], 0), Exchange::Text, &FakeVocabulary::new(&[])).unwrap();
+        let seen =
+            EdgeState::new(&step(&[1.0], 0), Exchange::Text, &FakeVocabulary::new(&[])).unwrap();
         assert_eq!(seen.read(1, Exchange::Text).unwrap().piece, b"");
     }
 
@@ -114,24 +115,27 @@ mod tests {
     fn what_does_not_fit_in_half_precision_is_not_told() {
         let vocabulary = FakeVocabulary::new(&[]);
         for bad in [1e6, f32::NAN, f32::INFINITY] {
-            assert!(Seen::new(&step(&[1.0, bad], 5), Exchange::Ids, &vocabulary).is_none());
+            assert!(EdgeState::new(&step(&[1.0, bad], 5), Exchange::Ids, &vocabulary).is_none());
         }
     }
 
     #[test]
     fn what_is_malformed_is_named() {
         let vocabulary = FakeVocabulary::new(&[]);
-        let good = Seen::new(&step(&[1.0, 2.0], 5), Exchange::Text, &vocabulary).unwrap();
+        let good = EdgeState::new(&step(&[1.0, 2.0], 5), Exchange::Text, &vocabulary).unwrap();
         let nan = STANDARD.encode([f16::NAN.to_le_bytes(), f16::ONE.to_le_bytes()].concat());
         let cases = [
-            (Seen { hidden: "!".into(), ..good.clone() }, "no base64"),
-            (Seen { hidden: STANDARD.encode([0; 3]), ..good.clone() }, "3 bytes"),
-            (Seen { hidden: String::new(), ..good.clone() }, "0 bytes"),
-            (Seen { hidden: nan, ..good.clone() }, "no finite number"),
-            (Seen { features: vec![0.5], ..good.clone() }, "1 features"),
-            (Seen { features: vec![f32::INFINITY; FEATURES], ..good.clone() }, "no finite number"),
-            (Seen { piece: Some("?".into()), ..good.clone() }, "the piece is no base64"),
-            (Seen { piece: None, ..good.clone() }, "piece is missing"),
+            (EdgeState { hidden: "!".into(), ..good.clone() }, "no base64"),
+            (EdgeState { hidden: STANDARD.encode([0; 3]), ..good.clone() }, "3 bytes"),
+            (EdgeState { hidden: String::new(), ..good.clone() }, "0 bytes"),
+            (EdgeState { hidden: nan, ..good.clone() }, "no finite number"),
+            (EdgeState { features: vec![0.5], ..good.clone() }, "1 features"),
+            (
+                EdgeState { features: vec![f32::INFINITY; FEATURES], ..good.clone() },
+                "no finite number",
+            ),
+            (EdgeState { piece: Some("?".into()), ..good.clone() }, "the piece is no base64"),
+            (EdgeState { piece: None, ..good.clone() }, "piece is missing"),
         ];
         for (seen, says) in cases {
             let error = seen.read(2, Exchange::Text).unwrap_err();

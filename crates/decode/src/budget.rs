@@ -1,4 +1,4 @@
-//! A share of tokens instead of a threshold.
+//! Policies that give the threshold of each decision: a fixed one, or one that follows a budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,30 +8,30 @@ use crate::{Source, Threshold};
 /// that one hard text is not starved for another's sake: the aim follows over some hundred tokens.
 const RATE: f32 = 0.005;
 
-/// What is really aimed at: a little below the budget, which is what may be spent at most, because
-/// the correction settles around its aim.
-fn prudent(share: f32) -> f32 {
+/// The share that the correction steers towards. It settles around its target, and a budget is an
+/// upper limit, so the target is a little below it.
+fn target_share(share: f32) -> f32 {
     share - (share * 0.05).min(0.005)
 }
 
-/// How far the aim may rise above its budget, where texts are easy: what need not be spent is not.
-const EASE: f32 = 4.0;
+/// How many times its budget the aim may rise to where texts are easy. A budget need not be spent.
+const MAX_LOOSENING: f32 = 4.0;
 
-/// How far it may fall, where they are hard. Far: a budget is what may be spent at most.
-const HARDSHIP: f32 = 1000.0;
+/// By what factor the aim may fall where texts are hard. Large, because a budget is an upper limit.
+const MAX_TIGHTENING: f32 = 1000.0;
 
-/// What a score has to reach.
+/// Where the threshold of the next decision comes from.
 #[derive(Clone, Debug)]
-pub enum Bar {
-    /// Always the same.
+pub enum ThresholdPolicy {
+    /// The same threshold at every position.
     Fixed(Threshold),
-    /// Whatever keeps the cloud's share near a budget. Clones share it, and so do all texts that
-    /// are to meet the budget together.
+    /// A threshold that moves so that the cloud's share stays near a budget. Clones share one
+    /// state, and so do all texts that are to meet the budget together.
     Budget(Arc<Mutex<Budget>>),
 }
 
-impl Bar {
-    /// Keeps to a budget.
+impl ThresholdPolicy {
+    /// A policy with a budget of its own, shared by its clones.
     pub fn budget(budget: Budget) -> Self {
         Self::Budget(Arc::new(Mutex::new(budget)))
     }
@@ -46,8 +46,8 @@ impl Bar {
         }
     }
 
-    /// The budget as it stands, if it is one.
-    pub fn standing(&self) -> Option<Budget> {
+    /// A copy of the budget as it is now; `None` for a fixed threshold.
+    pub fn current_budget(&self) -> Option<Budget> {
         match self {
             Self::Fixed(_) => None,
             Self::Budget(budget) => {
@@ -56,14 +56,14 @@ impl Bar {
         }
     }
 
-    /// Goes on where another budget stood; a fixed threshold stands still.
-    pub fn resume(&self, standing: Standing) {
+    /// Continues from a saved state. A fixed threshold has none and stays as it is.
+    pub fn resume(&self, state: BudgetState) {
         if let Self::Budget(budget) = self {
-            budget.lock().unwrap_or_else(PoisonError::into_inner).resume(standing);
+            budget.lock().unwrap_or_else(PoisonError::into_inner).resume(state);
         }
     }
 
-    /// Takes note of accepted tokens.
+    /// Adjusts the budget to tokens that were accepted.
     pub(crate) fn observe(&self, tokens: usize, source: Source) {
         if let Self::Budget(budget) = self {
             budget.lock().unwrap_or_else(PoisonError::into_inner).observe(tokens, source);
@@ -71,17 +71,17 @@ impl Bar {
     }
 }
 
-impl From<Threshold> for Bar {
+impl From<Threshold> for ThresholdPolicy {
     fn from(threshold: Threshold) -> Self {
         Self::Fixed(threshold)
     }
 }
 
-/// Near this share of tokens from the cloud, over a long run.
+/// Keeps the share of tokens from the cloud near a limit, over a long run.
 ///
-/// A table from shares to thresholds, made beforehand, gives the threshold to begin with. What
-/// really comes from the cloud then moves the share that is looked up: slowly, and within the
-/// table.
+/// A calibration table of shares and thresholds, made beforehand, gives the threshold to begin
+/// with. The share that really comes from the cloud then moves the share that is looked up in the
+/// table, slowly and within limits.
 #[derive(Clone, Debug)]
 pub struct Budget {
     share: f32,
@@ -93,20 +93,20 @@ pub struct Budget {
     routed: usize,
 }
 
-/// Where a budget stands: enough to go on with another one.
+/// The state of a budget: enough for another one to continue from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
-    /// The share that is looked up.
+pub struct BudgetState {
+    /// The share that is looked up in the table.
     pub aim: f32,
-    /// Tokens so far.
+    /// Tokens accepted so far.
     pub tokens: usize,
-    /// Of them, from the cloud.
+    /// How many of them came from the cloud.
     pub routed: usize,
 }
 
 impl Budget {
-    /// A budget in 0..=1, and pairs of share and threshold. Without pairs the threshold is the
-    /// share itself.
+    /// Takes the largest share, in 0..=1, and a calibration table of pairs of share and threshold.
+    /// Without pairs the threshold is the share itself.
     pub fn new(share: f32, table: impl IntoIterator<Item = (f32, f32)>) -> Self {
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         let known = table.into_iter().filter(|(s, t)| s.is_finite() && t.is_finite());
@@ -114,45 +114,46 @@ impl Budget {
         let limits = if table.is_empty() {
             (1e-7, 1.0)
         } else {
-            (share / HARDSHIP, (share * EASE).min(1.0))
+            (share / MAX_TIGHTENING, (share * MAX_LOOSENING).min(1.0))
         };
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        Self { share, table, aim: prudent(share), limits, tokens: 0, routed: 0 }
+        Self { share, table, aim: target_share(share), limits, tokens: 0, routed: 0 }
     }
 
-    /// Goes on where another one stood.
-    pub fn resume(&mut self, standing: Standing) {
-        let Standing { aim, tokens, routed } = standing;
+    /// Continues from a saved state, within the limits of this budget.
+    pub fn resume(&mut self, state: BudgetState) {
+        let BudgetState { aim, tokens, routed } = state;
         if aim.is_finite() {
             self.aim = aim.clamp(self.limits.0, self.limits.1);
         }
         (self.tokens, self.routed) = (tokens, routed);
     }
 
-    /// Where it stands.
-    pub fn standing(&self) -> Standing {
-        Standing { aim: self.aim, tokens: self.tokens, routed: self.routed }
+    /// What [`resume`](Self::resume) needs to continue from here.
+    pub fn state(&self) -> BudgetState {
+        BudgetState { aim: self.aim, tokens: self.tokens, routed: self.routed }
     }
 
-    /// The threshold at this moment. A budget of nothing never asks; one of everything always does.
+    /// The threshold at this moment. A budget of 0 never asks, and a budget of 1 always does.
     pub fn threshold(&self) -> Threshold {
-        let limited = if self.share <= 0.0 { 0.0 } else { self.looked_up() };
+        let limited = if self.share <= 0.0 { 0.0 } else { self.threshold_for_aim() };
         let whole = if self.share >= 1.0 { 1.0 } else { limited };
         Threshold::new(whole.clamp(0.0, 1.0)).unwrap_or(Threshold::NEVER)
     }
 
-    /// What may come from the cloud.
+    /// The largest share of tokens that may come from the cloud.
     pub fn share(&self) -> f32 {
         self.share
     }
 
-    /// What really came from the cloud; `None` before the first token.
+    /// The share of tokens that really came from the cloud; `None` before the first token.
     pub fn realised(&self) -> Option<f64> {
         (self.tokens > 0).then(|| self.routed as f64 / self.tokens as f64)
     }
 
-    fn looked_up(&self) -> f32 {
+    /// Interpolates linearly between the pairs of the table.
+    fn threshold_for_aim(&self) -> f32 {
         let after = self.table.partition_point(|(share, _)| *share < self.aim);
         let Some(&(high, above)) = self.table.get(after) else { return 1.0 };
         let Some(&(low, below)) = after.checked_sub(1).and_then(|i| self.table.get(i)) else {
@@ -165,9 +166,9 @@ impl Budget {
         let routed = if source == Source::Cloud { tokens } else { 0 };
         self.tokens += tokens;
         self.routed += routed;
-        // A cloud that cannot be had is no reason to ask for more of it.
+        // A cloud that fails leaves the budget unspent, which is no reason to ask it more often.
         if source != Source::Fallback && self.share > 0.0 {
-            let unspent = tokens as f32 - routed as f32 / prudent(self.share);
+            let unspent = tokens as f32 - routed as f32 / target_share(self.share);
             let (least, most) = self.limits;
             self.aim = (self.aim * (RATE * unspent).exp()).clamp(least, most);
         }
@@ -181,16 +182,16 @@ mod tests {
 
     /// Tokens whose scores are drawn from a distribution the table does not know.
     fn realised(share: f32, table: &[(f32, f32)], power: f32, tokens: usize) -> f64 {
-        let bar = Bar::budget(Budget::new(share, table.iter().copied()));
+        let policy = ThresholdPolicy::budget(Budget::new(share, table.iter().copied()));
         for i in 0..tokens {
-            let score = Score::new((sampling::unit(7, i) as f32).powf(power));
-            let source = match bar.threshold().decide(score) {
+            let score = Score::new((sampling::uniform(7, i) as f32).powf(power));
+            let source = match policy.threshold().decide(score) {
                 Decision::Ask => Source::Cloud,
                 Decision::Keep => Source::Edge,
             };
-            bar.observe(1, source);
+            policy.observe(1, source);
         }
-        bar.standing().and_then(|b| b.realised()).unwrap()
+        policy.current_budget().and_then(|b| b.realised()).unwrap()
     }
 
     #[test]
@@ -213,24 +214,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_everything_are_meant_literally() {
+    fn a_budget_of_0_never_asks_and_one_of_1_always_does() {
         assert_eq!(Budget::new(0.0, [(0.0, 0.4)]).threshold(), Threshold::NEVER);
         assert_eq!(Budget::new(1.0, [(0.9, 0.4)]).threshold(), Threshold::ALWAYS);
         assert_eq!(Budget::new(f32::NAN, []).threshold(), Threshold::NEVER);
     }
 
     #[test]
-    fn a_lost_cloud_does_not_raise_the_bar() {
+    fn a_failing_cloud_does_not_raise_the_threshold() {
         let mut budget = Budget::new(0.1, []);
         (0..1000).for_each(|_| budget.observe(1, Source::Fallback));
         assert!((budget.threshold().value() - 0.095).abs() < 1e-6);
     }
 
     #[test]
-    fn another_one_goes_on_where_one_stood() {
+    fn a_budget_continues_from_a_saved_state() {
         let (mut one, mut other) = (Budget::new(0.1, []), Budget::new(0.1, []));
         (0..50).for_each(|i| one.observe(1, if i % 3 == 0 { Source::Cloud } else { Source::Edge }));
-        other.resume(one.standing());
+        other.resume(one.state());
         assert_eq!(one.threshold(), other.threshold());
         assert_eq!(one.realised(), other.realised());
     }

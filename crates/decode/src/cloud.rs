@@ -1,6 +1,6 @@
-//! The seam to the large model, wherever it runs.
+//! The trait of the large model, wherever it runs, and the types of an ask and its answer.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -10,7 +10,7 @@ use crate::{
     trace::{Sent, Times, Usage},
 };
 
-/// What travels between edge and cloud.
+/// What edge and cloud exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exchange {
@@ -20,49 +20,49 @@ pub enum Exchange {
     Text,
 }
 
-/// The cloud is ready.
+/// What opening the cloud found out.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
-    /// What will travel.
+    /// Ids where both models have the same vocabulary and the engine can take them, else text.
     pub exchange: Exchange,
-    /// What it took to get ready.
+    /// How long it took, for example to load the model.
     pub times: Times,
 }
 
-/// How much is wanted.
+/// How much text an ask wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// At most this many tokens.
     Tokens(usize),
-    /// One word, whole.
+    /// One whole word. The cloud looks ahead as far as it needs to see where the word ends.
     Word,
 }
 
-/// A question: what comes after everything accepted so far?
+/// Asks what comes after everything accepted so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// Everything accepted since the prompt, as ids.
     pub tokens: &'a [Token],
-    /// The same as text.
+    /// Everything accepted since the prompt, as text.
     pub text: &'a str,
-    /// How much is wanted.
+    /// How much text to return.
     pub want: Want,
-    /// How the cloud is to choose.
+    /// The parameters the cloud samples with: the session's own.
     pub sampling: &'a Sampling,
 }
 
-/// The cloud's answer.
+/// The next tokens, as the cloud wrote them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// Its tokens in order.
+    /// May be empty: with `end`, the cloud says that the text is finished.
     pub tokens: Vec<Answered>,
-    /// The text ends behind these tokens.
+    /// The text ends after these tokens.
     pub end: bool,
-    /// The cloud's context is full behind these tokens.
+    /// The cloud's context is full after these tokens.
     pub full: bool,
-    /// What it cost.
+    /// Tokens that the cloud read and wrote for this answer.
     pub usage: Usage,
-    /// Where the time went.
+    /// Time spent at the cloud and on the way there and back.
     pub times: Times,
 }
 
@@ -74,155 +74,109 @@ pub struct Answered {
     pub id: Option<Token>,
     /// The characters that became whole with it.
     pub text: String,
-    /// How likely the cloud held it, from raw logits; `None` where it does not say.
+    /// The log-probability from raw logits; `None` where the engine does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f32>,
 }
 
 impl Answer {
-    /// The tokens' text.
+    /// The text of all tokens, joined.
     pub fn text(&self) -> String {
         self.tokens.iter().map(|t| t.text.as_str()).collect()
     }
 }
 
-/// What a failure of the cloud means for the text.
+/// What to do when the cloud fails in the middle of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCloudError {
     /// The edge's own token is accepted and marked; the cloud is asked again later.
     #[default]
     Keep,
-    /// The text waits until the cloud is back; what waiting cannot mend ends it.
+    /// The text waits until the cloud is back. An error that waiting cannot cure ends it.
     Wait,
-    /// The text ends here.
+    /// The text ends with an error.
     Fail,
 }
 
-/// Why there is no answer.
+impl FromStr for OnCloudError {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "keep" => Ok(Self::Keep),
+            "wait" => Ok(Self::Wait),
+            "fail" => Ok(Self::Fail),
+            _ => Err(format!("{text:?} is not keep, wait or fail")),
+        }
+    }
+}
+
+/// Why the cloud gave no answer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the messages say what each error and its fields are")]
 pub enum CloudError {
-    /// Nobody there, or the connection broke.
     #[error("the cloud at {url} cannot be reached: {reason}")]
-    Unreachable {
-        /// Whom we asked.
-        url: String,
-        /// What the network said.
-        reason: String,
-    },
-    /// No answer in time.
+    Unreachable { url: String, reason: String },
     #[error("the cloud at {url} did not answer within {} s", after.as_secs_f32())]
-    TooLate {
-        /// Whom we asked.
-        url: String,
-        /// How long we waited.
-        after: Duration,
-    },
-    /// A clear no.
+    TimedOut { url: String, after: Duration },
     #[error("the cloud refused: {message} (status {status})")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// Its words.
-        message: String,
-        /// When it may be asked again, if it said so.
-        retry_after: Option<Duration>,
-    },
-    /// It sends us elsewhere, where the key must not follow.
+    Refused { status: u16, message: String, retry_after: Option<Duration> },
+    /// Redirects are not followed: the key must not reach another server.
     #[error("{url} redirects to {target}: if that is your cloud, give that address")]
-    Redirected {
-        /// Whom we asked.
-        url: String,
-        /// Where it points.
-        target: String,
-    },
-    /// Something that is not an answer.
-    #[error("{url} does not answer like {engine}: {reason}; is it one?")]
-    Garbled {
-        /// Whom we asked.
-        url: String,
-        /// Whom we took it for.
-        engine: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It failed before and is left alone for a while.
-    #[error("the cloud is left alone for {:.1} s more after failing: {last}", left.as_secs_f32())]
-    Resting {
-        /// Until it is asked again.
-        left: Duration,
-        /// What happened last.
-        last: Box<CloudError>,
-    },
-    /// No network was wanted.
-    #[error("offline: no cloud is asked")]
+    Redirected { url: String, target: String },
+    #[error(
+        "{url} does not answer like {engine}: {reason}; check the address and the kind of engine"
+    )]
+    InvalidAnswer { url: String, engine: &'static str, reason: String },
+    /// The circuit breaker is open: the cloud is not asked until `left` has passed.
+    #[error("the cloud failed and is not asked again for {:.1} s: {last}", left.as_secs_f32())]
+    CircuitOpen { left: Duration, last: Box<CloudError> },
+    #[error("the cloud is not asked in offline mode")]
     Offline,
-    /// The conversation no longer fits.
-    #[error("the conversation no longer fits the cloud's context: raise it there")]
+    #[error(
+        "the conversation no longer fits the cloud's context: start the cloud with a larger one"
+    )]
     ContextFull,
-    /// Asked before it was opened, or where there is none.
-    #[error("no cloud was opened")]
+    #[error("the cloud was asked before it was opened")]
     NotOpened,
-    /// A cloud that takes only text cannot be given messages.
     #[error("{engine} takes only text and has no chat template: give one with --cloud-template")]
-    NoTemplate {
-        /// Which engine.
-        engine: &'static str,
-    },
-    /// The engine cannot do this.
+    NoTemplate { engine: &'static str },
     #[error("{engine} {what}")]
-    Unsupported {
-        /// Which engine.
-        engine: &'static str,
-        /// What it lacks.
-        what: &'static str,
-    },
-    /// An engine's session does not hold what it should.
-    #[error("{engine} lost step with its own session")]
-    LostStep {
-        /// Which engine.
-        engine: &'static str,
-    },
-    /// An id outside the vocabulary both sides said they share.
-    #[error("token {} is not in the vocabulary the two models are said to share", id.0)]
-    UnknownToken {
-        /// The id.
-        id: Token,
-    },
-    /// No id where ids travel.
-    #[error("the cloud gave no token id for {text:?}, where ids were agreed on")]
-    MissingToken {
-        /// What it gave.
-        text: String,
-    },
-    /// The edge's tokenizer cannot write the word.
+    Unsupported { engine: &'static str, what: &'static str },
+    #[error("{engine}'s session no longer holds the text that was sent to it")]
+    OutOfSync { engine: &'static str },
+    #[error(
+        "the cloud returned token {}, which is not in the vocabulary that both models claim to have",
+        id.0
+    )]
+    UnknownToken { id: Token },
+    #[error("the cloud returned no token id for {text:?}, although ids are exchanged")]
+    MissingToken { text: String },
     #[error("the edge's tokenizer cannot write the cloud's word {word:?}")]
-    Untranslatable {
-        /// The word.
-        word: String,
-    },
+    Untranslatable { word: String },
 }
 
 impl CloudError {
-    /// Whether it is the server's or the network's doing, and not the question's.
+    /// Whether the server or the network is at fault rather than the request.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
             Self::Unreachable { .. }
-                | Self::TooLate { .. }
+                | Self::TimedOut { .. }
                 | Self::Refused { .. }
                 | Self::Redirected { .. }
-                | Self::Garbled { .. }
+                | Self::InvalidAnswer { .. }
         )
     }
 
-    /// Whether the same question may be answered later.
+    /// Whether the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::TooLate { .. } => true,
+            Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Refused { status, .. } => {
                 matches!(status, 408 | 429 | 500..=599) && !matches!(status, 501 | 505)
             }
-            Self::Resting { last, .. } => last.is_temporary(),
+            Self::CircuitOpen { last, .. } => last.is_temporary(),
             _ => false,
         }
     }
@@ -230,17 +184,17 @@ impl CloudError {
 
 /// The large model with its cache of one conversation.
 pub trait Cloud: Send {
-    /// Gets ready, once; the conversation was given when the cloud was made.
+    /// Connects and finds out what to exchange. Called once, before the first ask.
     fn open(&mut self) -> impl Future<Output = Result<Opened, CloudError>> + Send;
 
-    /// The next tokens. Sends only what is new since the last ask.
+    /// Asks for the next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
 
-    /// Shows what the edge saw where the next ask is about to be made, to a cloud that may pass it
-    /// on. Most do not look.
-    fn saw(&mut self, _step: &Step) {}
+    /// Gets the edge's step at the position of the next ask, right before it. A cloud that collects
+    /// training samples sends it along; others ignore it.
+    fn record_step(&mut self, _step: &Step) {}
 
-    /// Takes the account of what left this device since it was last taken.
+    /// Returns what was sent since the last call, and resets the count.
     fn take_sent(&mut self) -> Sent {
         Sent::default()
     }
@@ -255,8 +209,8 @@ impl<C: Cloud> Cloud for &mut C {
         (**self).next(ask)
     }
 
-    fn saw(&mut self, step: &Step) {
-        (**self).saw(step);
+    fn record_step(&mut self, step: &Step) {
+        (**self).record_step(step);
     }
 
     fn take_sent(&mut self) -> Sent {

@@ -11,12 +11,12 @@ use thiserror::Error;
 pub struct Score(f32);
 
 impl Score {
-    /// Clamps to 0..=1. What is not a number trusts nothing.
+    /// Clamps to 0..=1. NaN becomes 0, so that a broken router asks instead of trusting everything.
     pub fn new(value: f32) -> Self {
         Self(if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) })
     }
 
-    /// The number.
+    /// The trust as a plain number.
     pub fn value(self) -> f32 {
         self.0
     }
@@ -37,19 +37,19 @@ pub struct ThresholdError {
 /// What to do with the edge's proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Trust it.
+    /// Accept the proposal.
     Keep,
     /// Take the next token from the cloud instead.
     Ask,
 }
 
 impl Threshold {
-    /// Never asks.
+    /// Keeps every proposal, even one with a score of 0.
     pub const NEVER: Self = Self(0.0);
-    /// Always asks.
+    /// Asks at every position, even where the score is 1.
     pub const ALWAYS: Self = Self(1.0);
 
-    /// A threshold in 0..=1.
+    /// Refuses numbers outside 0..=1, and NaN.
     pub fn new(value: f32) -> Result<Self, ThresholdError> {
         if (0.0..=1.0).contains(&value) {
             Ok(Self(value))
@@ -58,12 +58,12 @@ impl Threshold {
         }
     }
 
-    /// The number.
+    /// The threshold as a plain number.
     pub fn value(self) -> f32 {
         self.0
     }
 
-    /// Keep or ask.
+    /// Asks where the score is below the threshold. The two ends hold whatever the score.
     pub fn decide(self, score: Score) -> Decision {
         if self == Self::ALWAYS || (self != Self::NEVER && score.value() < self.0) {
             Decision::Ask

@@ -1,4 +1,4 @@
-//! The seam to the small model on this device.
+//! The trait of the small model on this device.
 
 use std::{error::Error, future::Future, sync::Arc};
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{Step, Token, Vocabulary};
 
-/// Why the edge gave no step. Without its edge a session cannot go on.
+/// The small model failed. There is nothing to fall back on, so the session ends.
 #[derive(Debug, Error)]
 #[error("the edge model failed")]
 pub struct EdgeError(#[source] Box<dyn Error + Send + Sync>);
@@ -20,23 +20,23 @@ impl EdgeError {
 
 /// The small model and its cache of one context.
 pub trait Edge: Send {
-    /// Its tokenizer.
+    /// The model's tokenizer, shared because it outlives single steps.
     fn vocabulary(&self) -> Arc<dyn Vocabulary>;
 
-    /// How many tokens its context holds.
+    /// The largest number of tokens that the cache can hold.
     fn context(&self) -> usize;
 
-    /// What its cache holds.
+    /// The tokens that are in the cache now.
     fn held(&self) -> &[Token];
 
-    /// Keeps what the cache shares with `context` and forgets the rest; returns how many tokens
-    /// are kept.
+    /// Truncates the cache to the longest common prefix with `context`; returns its length.
     fn keep_common(&mut self, context: &[Token]) -> usize;
 
-    /// Reads accepted tokens, at least one, and looks at the next position.
+    /// Reads accepted tokens, at least one, and returns the model's view of the next position.
     fn step(&mut self, unread: &[Token]) -> impl Future<Output = Result<Step, EdgeError>> + Send;
 
-    /// Reads tokens that are known beforehand, and looks at the position behind each of them.
+    /// Reads tokens that are all known beforehand and returns a step for the position after each.
+    /// Engines that can batch them override this.
     fn steps(
         &mut self,
         unread: &[Token],

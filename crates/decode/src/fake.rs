@@ -1,4 +1,4 @@
-//! Scripted models: small, deterministic, and real enough for every property of the loop.
+//! Fake models for tests: small, deterministic, and real enough for every property of the loop.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl FakeVocabulary {
 }
 
 impl Vocabulary for FakeVocabulary {
-    /// Longest match first.
+    /// Takes the longest piece that matches, again and again.
     fn encode(&self, text: &str) -> Vec<Token> {
         let mut rest = text.as_bytes();
         let mut tokens = vec![];
@@ -70,7 +70,7 @@ impl Vocabulary for FakeVocabulary {
 pub struct FakeModel {
     /// Models with different seeds disagree.
     pub seed: u64,
-    /// Its tokenizer.
+    /// Every byte and the given pieces.
     pub vocabulary: Arc<FakeVocabulary>,
     /// The tokens it ever writes.
     pub writes: Vec<Token>,
@@ -91,9 +91,9 @@ impl FakeModel {
         });
         let mut logits = vec![-30.0; self.vocabulary.len()];
         for &token in &self.writes {
-            // End-of-text is a little shy, so that texts have some length.
-            let shy = if self.vocabulary.is_end(token) { 3.0 } else { 0.0 };
-            logits[token.index()] = sampling::unit(hash, token.index()) as f32 * 6.0 - shy;
+            // End-of-text is a little less likely, so that texts have some length.
+            let penalty = if self.vocabulary.is_end(token) { 3.0 } else { 0.0 };
+            logits[token.index()] = sampling::uniform(hash, token.index()) as f32 * 6.0 - penalty;
         }
         logits
     }
@@ -104,16 +104,19 @@ impl FakeModel {
 pub struct FakeEdge {
     model: FakeModel,
     context: usize,
-    /// What it has read.
+    /// The tokens it has read and not forgotten.
     pub cache: Vec<Token>,
     /// How many tokens each step read.
     pub reads: Vec<usize>,
+    /// The steps, counted from 0, before which its cache is lost: all of it is read again.
+    pub lost: std::ops::Range<usize>,
+    steps: usize,
 }
 
 impl FakeEdge {
     /// An edge whose context holds this many tokens.
     pub fn new(model: FakeModel, context: usize) -> Self {
-        Self { model, context, cache: vec![], reads: vec![] }
+        Self { model, context, cache: vec![], reads: vec![], lost: 0..0, steps: 0 }
     }
 }
 
@@ -137,14 +140,17 @@ impl Edge for FakeEdge {
 
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
         self.cache.extend_from_slice(unread);
-        self.reads.push(unread.len());
+        let lost = self.lost.contains(&self.steps);
+        let tokens = if lost { self.cache.len() } else { unread.len() };
+        self.steps += 1;
+        self.reads.push(tokens);
         let logits = self.model.logits(&self.cache);
         Ok(Step {
             position: self.cache.len(),
             proposed: sampling::argmax(&logits).unwrap_or(Token(0)),
             hidden: logits[logits.len() - 4..].to_vec(),
             logits,
-            reading: Reading { tokens: unread.len(), ..Reading::default() },
+            reading: Reading { tokens, ..Reading::default() },
         })
     }
 }
@@ -171,17 +177,17 @@ impl FakeCloud {
         Self { model, prompt, exchange, answered: 0, asked: 0, gone: 0..0, cache: vec![] }
     }
 
-    /// Goes on with another conversation; what its beginning shares with the last is not read again.
+    /// Starts another conversation. The prefix it shares with the last one stays in the cache.
     pub fn reopen(&mut self, prompt: Vec<Token>) {
         self.prompt = prompt;
     }
 
-    /// The error of a cloud that is gone.
+    /// The error it returns while it is gone.
     pub fn error() -> CloudError {
         CloudError::Unreachable { url: "fake".into(), reason: "it died".into() }
     }
 
-    fn knock(&mut self) -> Result<(), CloudError> {
+    fn fail_if_gone(&mut self) -> Result<(), CloudError> {
         if self.gone.contains(&self.asked) {
             self.asked += 1;
             return Err(Self::error());
@@ -210,12 +216,12 @@ impl FakeCloud {
 
 impl Cloud for FakeCloud {
     async fn open(&mut self) -> Result<Opened, CloudError> {
-        self.knock()?;
+        self.fail_if_gone()?;
         Ok(Opened { exchange: self.exchange, times: Default::default() })
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        self.knock()?;
+        self.fail_if_gone()?;
         self.asked += 1;
         self.answered += 1;
         let mut context = self.prompt.clone();

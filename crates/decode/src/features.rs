@@ -1,4 +1,4 @@
-//! What a trained router sees of the edge's distribution, besides the hidden state.
+//! The features of the edge's distribution that trained routers read beside the hidden state.
 
 use crate::logits::exponential_sums;
 

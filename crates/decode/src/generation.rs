@@ -1,20 +1,20 @@
-//! One text, in any mode.
+//! One generation in any of the three modes, behind one interface.
 
 use crate::{
     Cloud, CloudError, Edge, Exchange, FinishReason, Relay, Router, Session, SessionError, Span,
     Transcript,
 };
 
-/// A text that is being made.
+/// A generation that is under way.
 pub enum Generation<E, R, C> {
-    /// Modes `small` and `joint`.
+    /// Modes `small` and `joint`: the edge writes, with or without a cloud behind it.
     Edge(Session<E, R, C>),
-    /// Mode `large`.
+    /// Mode `large`: the cloud writes everything and no edge is needed.
     Large(Relay<C>),
 }
 
 impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
-    /// Advances by one span; `None` at the end.
+    /// Advances by one span; `None` at the end of the text.
     pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
         match self {
             Self::Edge(session) => session.next().await,
@@ -22,15 +22,15 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
-    /// Has every token tell more of itself; see [`Session::watch`].
-    pub fn watch(self, alternatives: usize) -> Self {
+    /// Records log-probabilities, alternatives and sent text; see [`Session::with_details`].
+    pub fn with_details(self, alternatives: usize) -> Self {
         match self {
-            Self::Edge(session) => Self::Edge(session.watch(alternatives)),
-            Self::Large(relay) => Self::Large(relay.watch()),
+            Self::Edge(session) => Self::Edge(session.with_details(alternatives)),
+            Self::Large(relay) => Self::Large(relay.with_details()),
         }
     }
 
-    /// Ends it here; what was held back can be shown now.
+    /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         match self {
             Self::Edge(session) => session.end(reason),
@@ -38,7 +38,21 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
-    /// What happened so far.
+    /// Returns the models with their caches, for the next generation, and the transcript.
+    pub fn into_parts(self) -> (Option<E>, Option<C>, Transcript) {
+        match self {
+            Self::Edge(session) => {
+                let (edge, cloud, transcript) = session.into_parts();
+                (Some(edge), cloud, transcript)
+            }
+            Self::Large(relay) => {
+                let (cloud, transcript) = relay.into_parts();
+                (None, Some(cloud), transcript)
+            }
+        }
+    }
+
+    /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         match self {
             Self::Edge(session) => session.transcript(),
@@ -46,7 +60,8 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
-    /// The cloud's last failure, if it had one.
+    /// The cloud's last failure. In mode `large` a failure ends the text and is returned by
+    /// [`next`](Self::next) instead.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match self {
             Self::Edge(session) => session.cloud_error(),
@@ -54,7 +69,7 @@ impl<E: Edge, R: Router, C: Cloud> Generation<E, R, C> {
         }
     }
 
-    /// What travelled to the cloud, if anything did.
+    /// Whether ids or text are exchanged with the cloud; `None` before the first ask.
     pub fn exchange(&self) -> Option<Exchange> {
         match self {
             Self::Edge(session) => session.exchange(),

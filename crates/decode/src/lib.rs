@@ -1,21 +1,24 @@
 //! Decoding with two models: a small one on this device writes almost every token, a large one in
 //! the cloud writes those where a router does not trust it.
 //!
-//! The way of one token, and the module that holds each part of it:
+//! The modules, in the order in which a token passes through them:
 //!
-//! - [`session`]: the loop; [`relay`]: the loop of mode `large`; [`generation`]: either
-//! - [`edge`], [`router`], [`cloud`]: the seams to the small model, the judge and the large model
-//! - [`conversation`]: what both models are given to begin with
+//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`generation`]: either of them
+//! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
+//! - [`conversation`]: the messages that both models begin with
+//! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
 //! - [`step`]: what the edge returns for one position
-//! - [`mod@features`]: the shape of its distribution, for whoever learns from it
-//! - [`decision`]: score, threshold, keep or ask
-//! - [`sampling`]: from logits to a token; `logits`: sums over a whole vocabulary
-//! - [`boundary`]: words, where the two vocabularies differ
-//! - [`transcript`]: what was accepted; [`text`] and [`stop`] decide what of it can be shown
-//! - [`trace`] and [`stats`]: what is told about it
+//! - [`mod@features`]: features of its distribution, for trained routers
+//! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
+//! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
+//! - [`boundary`]: word boundaries, for models with different vocabularies
+//! - [`transcript`]: the accepted text; [`text`] and [`stop`] decide how much of it can be shown
+//! - [`trace`] and [`stats`]: what is recorded of every token and of the whole text
+//! - [`statistics`]: percentiles of measured values; [`hex`](hex()): digests as text
 //! - `fake`: scripted models for tests (feature `fakes`)
 //!
 //! Nothing here knows HTTP or tensors.
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod boundary;
@@ -28,11 +31,13 @@ pub mod edge;
 pub mod fake;
 pub mod features;
 pub mod generation;
+mod hex;
 pub mod logits;
 pub mod relay;
 pub mod router;
 pub mod sampling;
 pub mod session;
+pub mod statistics;
 pub mod stats;
 pub mod step;
 pub mod stop;
@@ -42,12 +47,13 @@ pub mod trace;
 pub mod transcript;
 pub mod vocabulary;
 
-pub use budget::{Bar, Budget, Standing};
+pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use generation::Generation;
+pub use hex::hex;
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

@@ -5,7 +5,7 @@
 
 const LANES: usize = 16;
 
-/// The highest logit; what is not a number loses every comparison.
+/// The highest logit; NaN loses every comparison.
 pub fn highest(logits: &[f32]) -> f32 {
     highest_below(logits, f32::INFINITY)
 }

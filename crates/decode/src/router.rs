@@ -1,4 +1,4 @@
-//! The seam to whatever judges the edge.
+//! The trait of everything that scores the edge's proposals.
 
 use crate::{Score, Step};
 
@@ -7,7 +7,7 @@ use crate::{Score, Step};
 /// The score comes from the raw logits and the hidden state alone: it does not depend on
 /// temperature, penalties or the draw.
 pub trait Router: Send + Sync {
-    /// Low means ask.
+    /// Trust in the step's proposed token. It runs at every token, so it must be quick.
     fn score(&self, step: &Step) -> Score;
 }
 

@@ -1,4 +1,4 @@
-//! From logits to a token.
+//! Choosing a token from logits.
 //!
 //! Every draw is seeded by the sampling seed and the position it is made for, not by the draws
 //! before it: the same seed gives the same text wherever the tokens between came from.
@@ -14,33 +14,33 @@ use crate::{Token, logits};
 const PENALTY_WINDOW: usize = 64;
 
 /// A nucleus is nearly always inside this many tokens, so the rest is sorted only when it is not.
-const NUCLEUS: usize = 1024;
+const NUCLEUS_SORTED: usize = 1024;
 
 /// How a token is chosen. Temperature comes first, then `top_k`, `min_p`, `top_p`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
-    /// 0 takes the most likely token.
+    /// Divides the logits; 0 always takes the most likely token.
     pub temperature: f32,
-    /// The most likely tokens that together reach this probability; 1 is off.
+    /// Draws from the most likely tokens that together reach this probability; 1 is off.
     pub top_p: f32,
-    /// The most likely k tokens; 0 is off.
+    /// Draws from this many of the most likely tokens; 0 is off.
     pub top_k: usize,
-    /// Tokens at least this likely, relative to the first; 0 is off.
+    /// Draws from tokens at least this likely relative to the most likely one; 0 is off.
     pub min_p: f32,
-    /// Divides the logits of the latest tokens; 1 is off.
+    /// Makes the latest tokens less likely, by dividing their positive logits; 1 is off.
     pub repetition_penalty: f32,
-    /// Taken from the logits of every token already written; 0 is off.
+    /// Subtracted once from the logit of every token already written; 0 is off.
     #[serde(skip_serializing_if = "is_zero")]
     pub presence_penalty: f32,
-    /// The same, once for each time it was written; 0 is off.
+    /// Subtracted from a token's logit once for every time it was written; 0 is off.
     #[serde(skip_serializing_if = "is_zero")]
     pub frequency_penalty: f32,
     /// The same seed gives the same text.
     pub seed: u64,
 }
 
-/// A cloud that does not know of them is told of them only where they are used.
+/// Penalties that are off are not sent, because some clouds refuse fields they do not know.
 fn is_zero(value: &f32) -> bool {
     *value == 0.0
 }
@@ -60,20 +60,12 @@ impl Default for Sampling {
     }
 }
 
-/// Why there is no token.
+/// Why no token can be chosen.
 #[derive(Debug, Error, PartialEq)]
+#[expect(missing_docs, reason = "the messages say what each error and its fields are")]
 pub enum SamplingError {
-    /// A parameter outside its range.
     #[error("{name} must be {range}, not {given}")]
-    OutOfRange {
-        /// The parameter.
-        name: &'static str,
-        /// What it may be.
-        range: &'static str,
-        /// What it was.
-        given: f32,
-    },
-    /// The model gave no usable numbers.
+    OutOfRange { name: &'static str, range: &'static str, given: f32 },
     #[error("the model's logits are not numbers: its file or its adapter is damaged")]
     NotANumber,
 }
@@ -168,7 +160,7 @@ impl Sampling {
         // Drawn in order of id, so that the draw does not depend on how the candidates were sorted.
         candidates.sort_unstable_by_key(|c| c.0);
         let total: f32 = candidates.iter().map(|c| c.1).sum();
-        let mut left = unit(self.seed, position) as f32 * total;
+        let mut left = uniform(self.seed, position) as f32 * total;
         for &(token, weight) in &candidates {
             left -= weight;
             if left < 0.0 {
@@ -191,10 +183,10 @@ fn keep_likeliest(candidates: &mut Vec<(Token, f32)>, k: usize) {
 }
 
 fn keep_nucleus(candidates: &mut Vec<(Token, f32)>, mass: f32) {
-    if candidates.len() > NUCLEUS {
-        candidates.select_nth_unstable_by(NUCLEUS, by_weight);
-        if candidates[..NUCLEUS].iter().map(|c| c.1).sum::<f32>() >= mass {
-            candidates.truncate(NUCLEUS);
+    if candidates.len() > NUCLEUS_SORTED {
+        candidates.select_nth_unstable_by(NUCLEUS_SORTED, by_weight);
+        if candidates[..NUCLEUS_SORTED].iter().map(|c| c.1).sum::<f32>() >= mass {
+            candidates.truncate(NUCLEUS_SORTED);
         }
     }
     candidates.sort_unstable_by(by_weight);
@@ -244,12 +236,12 @@ pub fn likeliest(logits: &[f32], count: usize) -> Vec<(Token, f32)> {
     best.into_iter().map(|(token, logit)| (token, (logit - max - sum).max(-1e9))).collect()
 }
 
-/// A number in 0..1 that depends on the seed and the position alone.
-pub fn unit(seed: u64, position: usize) -> f64 {
+/// A uniform random number in 0..1 that depends on the seed and the position alone.
+pub fn uniform(seed: u64, position: usize) -> f64 {
     (hash(seed, position) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// The seed of one position, for whoever draws there with a generator of its own.
+/// The seed for one position, for a cloud that draws there with a generator of its own.
 pub fn hash(seed: u64, position: usize) -> u64 {
     // SplitMix64 over both, mixed twice so that neighbouring seeds and positions do not line up.
     split_mix(split_mix(seed) ^ position as u64)

@@ -4,73 +4,69 @@
 //! 2. the router *scores* its proposal;
 //! 3. a score below the *threshold* asks, if this is a place where the cloud can answer;
 //! 4. otherwise the edge's own choice is *kept*;
-//! 5. an *ask* brings the cloud's token, or its word in the edge's tokens;
-//! 6. what was written is *accepted*: into the text, the trace, and the edge's next step.
+//! 5. an *ask* brings the cloud's token, or its word translated into the edge's tokens;
+//! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
-//! An overruled proposal is never read by anyone, so neither side has anything to undo.
+//! Neither model ever reads a proposal that was overruled, so neither has anything to undo.
+//!
+//! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
+//! where the time of every position goes; where nobody listens they cost a comparison each.
 
 use std::{sync::Arc, time::Instant};
 
 use thiserror::Error;
+use tracing::{Instrument, field, trace_span};
 
 use crate::{
-    Answer, Answered, Ask, Bar, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
-    OnCloudError, Router, Sampling, SamplingError, Score, Step, Token, Transcript, Vocabulary,
-    Want, boundary, sampling,
+    Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
+    OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript,
+    Vocabulary, Want, boundary, sampling,
     trace::{Alternative, FinishReason, Source, Span, Times, Usage},
-    transcript::{Piece, Written},
+    transcript::{NewTokens, Piece},
 };
 
-/// Why a generation cannot begin or go on.
+/// Why a generation cannot begin or continue.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages say what each error and its fields are")]
 pub enum SessionError {
-    /// Nothing to begin with.
     #[error("the prompt is empty")]
     EmptyPrompt,
-    /// The prompt alone fills the context.
     #[error(
         "the prompt has {tokens} tokens and the context holds {context}: shorten it, or raise --context"
     )]
-    PromptTooLong {
-        /// The prompt's tokens.
-        tokens: usize,
-        /// What fits.
-        context: usize,
-    },
-    /// The small model failed.
+    PromptTooLong { tokens: usize, context: usize },
     #[error(transparent)]
     Edge(#[from] EdgeError),
-    /// No token could be chosen.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
-    /// The cloud failed, and the edge was not to stand in for it.
+    /// The cloud failed, and the policy does not let the edge stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
 }
 
-/// What is asked of one generation.
+/// The input of one generation.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The edge's tokens of the prompt.
     pub prompt: Vec<Token>,
-    /// The answer as far as it is already written: accepted as the edge's, then carried on.
+    /// The beginning of the answer, if it is already written. It counts as the edge's.
     pub written: Vec<Token>,
-    /// How tokens are chosen, on both sides.
+    /// Parameters for both models.
     pub sampling: Sampling,
-    /// When to end.
+    /// Where the text ends at the latest.
     pub limits: Limits,
 }
 
-/// Who judges the edge, and who is asked instead.
+/// What a joint generation needs beside the edge.
 #[derive(Debug)]
 pub struct Routing<R, C> {
-    /// Gives the score.
+    /// Scores every step of the edge.
     pub router: R,
-    /// A score below it asks the cloud.
-    pub bar: Bar,
-    /// Opened by the first ask.
+    /// Gives the threshold that the score is compared with.
+    pub policy: ThresholdPolicy,
+    /// Opened by the first ask, so that a text without asks costs the cloud nothing.
     pub cloud: C,
-    /// What to do where it fails.
+    /// What to do where the cloud fails.
     pub on_error: OnCloudError,
 }
 
@@ -79,23 +75,22 @@ pub struct Session<E, R, C> {
     edge: E,
     vocabulary: Arc<dyn Vocabulary>,
     routing: Option<Routing<R, C>>,
-    /// What travels to the cloud, once it has been opened.
+    /// Known once the cloud has been opened.
     exchange: Option<Exchange>,
-    /// The cloud's last failure.
     cloud_error: Option<CloudError>,
     sampling: Sampling,
     /// Accepted, and not yet read by the edge.
     unread: Vec<Token>,
     read: usize,
     prompt: usize,
-    /// How many alternatives every token tells, if anybody watches.
-    watch: Option<usize>,
+    /// How many alternatives to record with every token, if details are wanted.
+    details: Option<usize>,
     transcript: Transcript,
 }
 
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
-    /// Begins a generation; without routing it is the edge's alone. What the edge's cache shares
-    /// with the prompt is not read again.
+    /// Prepares a generation; without routing the edge writes alone. The prefix of the prompt that
+    /// is already in the edge's cache is not read again.
     pub fn new(
         mut edge: E,
         routing: Option<Routing<R, C>>,
@@ -104,18 +99,17 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if plan.prompt.is_empty() {
             return Err(SessionError::EmptyPrompt);
         }
-        let begun = [plan.prompt.as_slice(), &plan.written].concat();
-        if begun.len() >= edge.context() {
-            let (tokens, context) = (begun.len(), edge.context());
+        let initial = [plan.prompt.as_slice(), &plan.written].concat();
+        if initial.len() >= edge.context() {
+            let (tokens, context) = (initial.len(), edge.context());
             return Err(SessionError::PromptTooLong { tokens, context });
         }
         // The last token is read in any case: it gives the first logits.
-        let read = edge.keep_common(&begun[..begun.len() - 1]);
+        let read = edge.keep_common(&initial[..initial.len() - 1]);
         let vocabulary = edge.vocabulary();
         let mut transcript = Transcript::new(plan.limits);
         let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
-        transcript.begin(plan.written.iter().map(piece).collect());
-        transcript.prefilled(begun.len() - read, read);
+        transcript.begin_with(plan.written.iter().map(piece).collect());
         Ok(Self {
             vocabulary,
             edge,
@@ -123,24 +117,24 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             exchange: None,
             cloud_error: None,
             sampling: plan.sampling,
-            unread: begun[read..].to_vec(),
+            unread: initial[read..].to_vec(),
             read,
             prompt: plan.prompt.len(),
-            watch: None,
+            details: None,
             transcript,
         })
     }
 
-    /// Has every token tell how likely it was held, what else the edge held likely, and what left
-    /// this device for it. That takes time, so nobody pays for it unasked.
-    pub fn watch(mut self, alternatives: usize) -> Self {
-        self.watch = Some(alternatives);
+    /// Records with every token its log-probability, this many of the edge's most likely tokens,
+    /// and the text that was sent for it. Off by default, because it takes time at every step.
+    pub fn with_details(mut self, alternatives: usize) -> Self {
+        self.details = Some(alternatives);
         self
     }
 
     /// Advances by one accepted span; `None` at the end of the text.
     ///
-    /// A call that is dropped half-way loses its step: only [`end`](Self::end) may follow it.
+    /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
     pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
         if self.transcript.finish_reason().is_some() {
             return Ok(None);
@@ -148,47 +142,62 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
-        let step = self.edge.step(&self.unread).await?;
+        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
+        let step = self.edge.step(&self.unread).instrument(reading).await?;
+        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
 
-        let (score, mut times) = self.judge(&step);
+        let (score, mut times) = self.score(&step);
         let written = match self.decide(score) {
             Decision::Keep => self.keep(&step)?,
-            Decision::Ask => self.ask(&step, &mut times).await?,
+            Decision::Ask => {
+                let asking = trace_span!("ask", position = self.read);
+                self.ask(&step, &mut times).instrument(asking).await?
+            }
         };
         let alternatives = self.alternatives(&step);
         Ok(Some(self.accept(written, alternatives, score, times)))
     }
 
-    /// What happened so far.
+    /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The same, when nothing more is to come.
+    /// Takes the transcript out and drops both models.
     pub fn into_transcript(self) -> Transcript {
         self.transcript
     }
 
-    /// The caller's word that this is the end; what was held back can be shown now.
+    /// Returns the models with their caches, for the next generation, and the transcript.
+    pub fn into_parts(self) -> (E, Option<C>, Transcript) {
+        (self.edge, self.routing.map(|routing| routing.cloud), self.transcript)
+    }
+
+    /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         self.transcript.end(reason)
     }
 
-    /// What travels to the cloud, once it has been opened.
+    /// Whether ids or text are exchanged with the cloud; `None` before the first ask.
     pub fn exchange(&self) -> Option<Exchange> {
         self.exchange
     }
 
-    /// The cloud's last failure, whether or not it came back.
+    /// The cloud's last failure, even if it has recovered since.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         self.cloud_error.as_ref()
     }
 
-    fn judge(&self, step: &Step) -> (Option<Score>, Times) {
+    fn score(&self, step: &Step) -> (Option<Score>, Times) {
         let started = Instant::now();
-        let score = self.routing.as_ref().map(|r| r.router.score(step));
+        let score = self.routing.as_ref().map(|r| {
+            let span = trace_span!("score", score = field::Empty).entered();
+            let score = r.router.score(step);
+            span.record("score", score.value());
+            score
+        });
         let times = Times {
             edge_prefill: step.reading.prefill,
             edge_decode: step.reading.decode,
@@ -200,12 +209,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn decide(&self, score: Option<Score>) -> Decision {
         match (&self.routing, score) {
-            (Some(routing), Some(score)) => routing.bar.threshold().decide(score),
+            (Some(routing), Some(score)) => routing.policy.threshold().decide(score),
             _ => Decision::Keep,
         }
     }
 
-    /// Whether the cloud can answer here; `None` while it is not known what will travel.
+    /// Whether the cloud can answer here; `None` until it is known what is exchanged.
     fn eligible(&self, step: &Step) -> Option<bool> {
         match self.exchange? {
             Exchange::Ids => Some(true),
@@ -218,7 +227,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
-    fn keep(&self, step: &Step) -> Result<Draft, SessionError> {
+    fn keep(&self, step: &Step) -> Result<StepOutcome, SessionError> {
         let history = self.transcript.tokens();
         let token = if self.sampling.is_greedy() {
             step.proposed
@@ -226,48 +235,55 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             self.sampling.choose(&step.logits, history, history.len())?
         };
         let tokens = if self.vocabulary.is_end(token) { vec![] } else { vec![token] };
-        let logprobs = self.watch.map(|_| vec![Some(sampling::logprob(&step.logits, token))]);
+        let logprobs = self.details.map(|_| vec![Some(sampling::logprob(&step.logits, token))]);
         let eligible = self.eligible(step);
         let logprobs = logprobs.unwrap_or_default();
-        Ok(Draft { tokens, logprobs, source: Source::Edge, eligible, usage: None, sent: None })
+        Ok(StepOutcome {
+            tokens,
+            logprobs,
+            source: Source::Edge,
+            eligible,
+            usage: None,
+            sent: None,
+        })
     }
 
     fn alternatives(&self, step: &Step) -> Vec<Alternative> {
-        let Some(count) = self.watch.filter(|&count| count > 0) else { return vec![] };
+        let Some(count) = self.details.filter(|&count| count > 0) else { return vec![] };
         let likeliest = sampling::likeliest(&step.logits, count);
-        let told = |(token, logprob): (Token, f32)| {
+        let alternative = |(token, logprob): (Token, f32)| {
             let bytes = self.vocabulary.spell(token);
             let text = String::from_utf8_lossy(&bytes).into_owned();
             Alternative { text, bytes, probability: logprob.exp(), logprob }
         };
-        likeliest.into_iter().map(told).collect()
+        likeliest.into_iter().map(alternative).collect()
     }
 
-    async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<Draft, SessionError> {
+    async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<StepOutcome, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
-        self.transcript.sent(&sent);
-        let sent = self.watch.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
+        self.transcript.add_sent(&sent);
+        let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
-            Ok(Some(draft)) => return Ok(Draft { sent, ..draft }),
-            Ok(None) => return Ok(Draft { sent, ..self.keep(step)? }),
+            Ok(Some(outcome)) => return Ok(StepOutcome { sent, ..outcome }),
+            Ok(None) => return Ok(StepOutcome { sent, ..self.keep(step)? }),
             Err(error) => error,
         };
         self.cloud_error = Some(error.clone());
         match self.routing.as_ref().map(|r| r.on_error) {
             Some(OnCloudError::Wait | OnCloudError::Fail) => Err(error.into()),
             Some(OnCloudError::Keep) | None => {
-                Ok(Draft { source: Source::Fallback, sent, ..self.keep(step)? })
+                Ok(StepOutcome { source: Source::Fallback, sent, ..self.keep(step)? })
             }
         }
     }
 
-    /// The cloud's answer; `None` where it cannot be asked.
+    /// The cloud's answer; `None` where it cannot be asked because this is no word boundary.
     async fn answer(
         &mut self,
         step: &Step,
         times: &mut Times,
-    ) -> Result<Option<Draft>, CloudError> {
+    ) -> Result<Option<StepOutcome>, CloudError> {
         if self.exchange.is_none() {
             let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
             let opened = routing.cloud.open().await?;
@@ -288,7 +304,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             sampling: &self.sampling,
         };
         let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
-        routing.cloud.saw(step);
+        routing.cloud.record_step(step);
         let answer = routing.cloud.next(ask).await?;
         *times += answer.times;
         if answer.tokens.is_empty() && !answer.end {
@@ -299,9 +315,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Want::Word => self.translate(answer.text())?,
         };
         let logprobs =
-            self.watch.map(|_| logprobs(&answer, want, tokens.len())).unwrap_or_default();
+            self.details.map(|_| logprobs(&answer, want, tokens.len())).unwrap_or_default();
         let (source, eligible, usage) = (Source::Cloud, Some(true), Some(answer.usage));
-        Ok(Some(Draft { tokens, logprobs, source, eligible, usage, sent: None }))
+        Ok(Some(StepOutcome { tokens, logprobs, source, eligible, usage, sent: None }))
     }
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
@@ -331,48 +347,50 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn accept(
         &mut self,
-        draft: Draft,
+        outcome: StepOutcome,
         alternatives: Vec<Alternative>,
         score: Option<Score>,
         times: Times,
     ) -> Span {
-        if draft.tokens.is_empty() {
-            self.transcript.spend(times, draft.usage);
-            return self.transcript.end_by(draft.source, FinishReason::Stop);
+        let (source, tokens) = (outcome.source.name(), outcome.tokens.len());
+        let _span = trace_span!("accept", source, tokens).entered();
+        if outcome.tokens.is_empty() {
+            self.transcript.add_cost(times, outcome.usage);
+            return self.transcript.end_by(outcome.source, FinishReason::Stop);
         }
-        let logprobs = draft.logprobs.iter().copied().chain(std::iter::repeat(None));
+        let logprobs = outcome.logprobs.iter().copied().chain(std::iter::repeat(None));
         let piece = |(t, logprob): (&Token, Option<f32>)| {
             let bytes = self.vocabulary.piece(*t);
             Piece { id: Some(*t), bytes, logprob }
         };
-        let written = Written {
-            tokens: draft.tokens.iter().zip(logprobs).map(piece).collect(),
-            source: draft.source,
+        let written = NewTokens {
+            tokens: outcome.tokens.iter().zip(logprobs).map(piece).collect(),
+            source: outcome.source,
             score,
-            eligible: draft.eligible,
-            exchange: self.exchange.filter(|_| draft.source == Source::Cloud),
+            eligible: outcome.eligible,
+            exchange: self.exchange.filter(|_| outcome.source == Source::Cloud),
             times,
-            usage: draft.usage,
+            usage: outcome.usage,
             alternatives,
-            sent: draft.sent,
+            sent: outcome.sent,
         };
         let before = self.transcript.tokens().len();
         let span = self.transcript.accept(written);
         if let Some(routing) = &self.routing {
             let accepted = self.transcript.tokens().len() - before;
-            routing.bar.observe(accepted, draft.source);
+            routing.policy.observe(accepted, outcome.source);
         }
-        self.unread.clone_from(&draft.tokens);
+        self.unread.clone_from(&outcome.tokens);
         // A span cut short by a limit is read only as far as it was accepted.
         self.unread.truncate(self.prompt + self.transcript.tokens().len() - self.read);
         span
     }
 }
 
-/// What the next tokens are to be; none for end-of-text.
-struct Draft {
+/// The tokens that this step writes; none for end-of-text.
+struct StepOutcome {
     tokens: Vec<Token>,
-    /// As far as they are known and anybody watches; in order.
+    /// In the order of the tokens; empty without details.
     logprobs: Vec<Option<f32>>,
     source: Source,
     eligible: Option<bool>,
@@ -380,8 +398,8 @@ struct Draft {
     sent: Option<String>,
 }
 
-/// How likely the cloud held its tokens. A word is translated into other tokens: the first of them
-/// carries the word's, and those behind it follow from it.
+/// The log-probabilities of an answer. A word was translated into other tokens: the first of them
+/// carries the log-probability of the word, and the others follow from it with certainty.
 fn logprobs(answer: &Answer, want: Want, count: usize) -> Vec<Option<f32>> {
     match want {
         Want::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),

@@ -1,4 +1,4 @@
-//! A generation in figures.
+//! Counts, speeds and times of one generation.
 
 use std::time::{Duration, Instant};
 
@@ -9,53 +9,54 @@ use crate::trace::{Accepted, Source, Times, Usage, milliseconds};
 /// What a generation did and where its time went.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// Accepted tokens.
+    /// Accepted tokens, in the edge's vocabulary (in mode `large`, the cloud's).
     pub tokens: usize,
-    /// Of them, from the cloud.
+    /// How many of them the cloud wrote.
     pub cloud_tokens: usize,
-    /// Of them, from the edge because the cloud could not be had.
+    /// How many of them the edge wrote because the cloud failed.
     pub fallback_tokens: usize,
-    /// Whether the text ends where it does because the cloud could not be had.
+    /// Whether the edge ended the text at a position where the cloud was asked and failed.
     pub fallback_end: bool,
-    /// Tokens from the cloud, divided by all.
+    /// `cloud_tokens` divided by `tokens`.
     pub routed_share: f64,
-    /// Times the cloud answered.
+    /// How often the cloud answered.
     pub asks: usize,
-    /// Tokens the cloud read for that; `None` where it did not say.
+    /// Tokens the cloud read for its answers; `None` where the engine does not report it.
     pub cloud_prefilled: Option<usize>,
-    /// Tokens it found in its cache instead; `None` where it did not say.
+    /// Tokens it found in its cache instead; `None` where the engine does not report it.
     pub cloud_cached: Option<usize>,
-    /// Tokens the cloud wrote for that, look-ahead included.
+    /// Tokens the cloud wrote, including look-ahead that was cut off.
     pub cloud_decoded: usize,
-    /// Tokens of the prompt the edge read.
+    /// Tokens the edge read before it could write its first, and those it had to read again, by its
+    /// own count.
     pub edge_prefilled: usize,
     /// Tokens of the prompt it found in its cache instead.
     pub edge_cached: usize,
-    /// Times the edge stood in for a cloud that could not be had.
+    /// How often the edge stood in for a cloud that failed.
     pub fallbacks: usize,
     /// Bytes that left this device for the cloud.
     pub sent_bytes: usize,
-    /// Characters of text.
+    /// Unicode characters in the text that was shown.
     pub characters: usize,
     /// From the prompt to the first token.
     #[serde(rename = "time_to_first_token_ms", serialize_with = "milliseconds")]
     pub time_to_first_token: Duration,
-    /// Mean of the gaps behind it.
+    /// Mean gap between tokens after the first.
     #[serde(rename = "mean_time_between_tokens_ms", serialize_with = "milliseconds")]
     pub mean_time_between_tokens: Duration,
     /// From the prompt to the end.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub total: Duration,
-    /// Tokens, divided by the total.
+    /// `tokens` divided by `total`.
     pub tokens_per_second: f64,
-    /// Characters, divided by the total: how models of different vocabularies compare.
+    /// `characters` divided by `total`: comparable between models with different vocabularies.
     pub characters_per_second: f64,
-    /// Where the time went.
+    /// Where `total` was spent.
     #[serde(flatten)]
     pub times: Times,
 }
 
-/// When things happened.
+/// The moments that the durations in [`Stats`] are measured between.
 pub(crate) struct Clock {
     pub started: Instant,
     pub first: Option<Instant>,
@@ -63,19 +64,20 @@ pub(crate) struct Clock {
     pub ended: Instant,
 }
 
-/// What was spent, also on what is not shown.
+/// Running totals, which include what was spent on tokens that are never shown.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Totals {
     pub times: Times,
     pub asks: Vec<Usage>,
     pub fallback_end: bool,
+    pub edge_steps: usize,
     pub edge_prefilled: usize,
     pub edge_cached: usize,
     pub sent_bytes: usize,
 }
 
 impl Stats {
-    pub(crate) fn new(shown: &[Accepted], tally: &Tally, clock: Clock) -> Self {
+    pub(crate) fn new(shown: &[Accepted], totals: &Totals, clock: Clock) -> Self {
         let count = |source| shown.iter().filter(|t| t.source == source).count();
         let (tokens, cloud_tokens) = (shown.len(), count(Source::Cloud));
         let characters = shown.iter().map(|t| t.text.chars().count()).sum();
@@ -87,23 +89,23 @@ impl Stats {
             tokens,
             cloud_tokens,
             fallback_tokens: count(Source::Fallback),
-            fallback_end: tally.fallback_end,
+            fallback_end: totals.fallback_end,
             routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
-            asks: tally.asks.len(),
-            cloud_prefilled: tally.asks.iter().map(|a| a.prefilled).sum(),
-            cloud_cached: tally.asks.iter().map(|a| a.cached).sum(),
-            cloud_decoded: tally.asks.iter().map(|a| a.decoded).sum(),
-            edge_prefilled: tally.edge_prefilled,
-            edge_cached: tally.edge_cached,
-            fallbacks: count(Source::Fallback) + usize::from(tally.fallback_end),
-            sent_bytes: tally.sent_bytes,
+            asks: totals.asks.len(),
+            cloud_prefilled: totals.asks.iter().map(|a| a.prefilled).sum(),
+            cloud_cached: totals.asks.iter().map(|a| a.cached).sum(),
+            cloud_decoded: totals.asks.iter().map(|a| a.decoded).sum(),
+            edge_prefilled: totals.edge_prefilled,
+            edge_cached: totals.edge_cached,
+            fallbacks: count(Source::Fallback) + usize::from(totals.fallback_end),
+            sent_bytes: totals.sent_bytes,
             characters,
             time_to_first_token: clock.first.map_or(Duration::ZERO, |f| f - clock.started),
             mean_time_between_tokens: since_first / gaps,
             total,
             tokens_per_second: rate(tokens),
             characters_per_second: rate(characters),
-            times: tally.times,
+            times: totals.times,
         }
     }
 }

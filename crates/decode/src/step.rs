@@ -1,4 +1,4 @@
-//! What the edge returns for one position.
+//! What the edge returns for one position: logits, hidden state and its proposed token.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Step {
     pub hidden: Vec<f32>,
     /// The model's first choice: the token with the highest raw logit.
     pub proposed: Token,
-    /// What it cost to get here.
+    /// Tokens that were read for this step, and the time they took.
     pub reading: Reading,
 }
 
@@ -30,26 +30,26 @@ pub struct Reading {
     pub decode: Duration,
 }
 
-/// The shape of a step's distribution: what the routers that need no training look at.
+/// The figures of a step's distribution that routers without training look at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
+pub struct Distribution {
     /// Probability of the most likely token.
     pub top1: f32,
-    /// Probability of the second.
+    /// Probability of the second most likely token.
     pub top2: f32,
-    /// Entropy in nats.
+    /// Entropy in nats: 0 where the model is certain.
     pub entropy: f32,
 }
 
 impl Step {
-    /// Probabilities are taken from the raw logits, before temperature and penalties.
-    pub fn shape(&self) -> Shape {
+    /// Summarises the softmax of the raw logits, before temperature and penalties.
+    pub fn distribution(&self) -> Distribution {
         let first = logits::highest(&self.logits);
         let shared = self.logits.iter().filter(|&&logit| logit == first).count() > 1;
         let second = if shared { first } else { logits::highest_below(&self.logits, first) };
         let (z, weighted) = logits::exponential_sums(&self.logits, first);
         // With d = logit − max: the entropy is ln Σ e^d − Σ d·e^d / Σ e^d.
-        Shape {
+        Distribution {
             top1: 1.0 / z,
             top2: (second - first).exp() / z,
             entropy: (z.ln() - weighted / z).max(0.0),
@@ -73,26 +73,26 @@ mod tests {
 
     #[test]
     fn a_uniform_distribution_has_the_highest_entropy() {
-        let shape = step(&[1.0; 8]).shape();
-        assert!((shape.top1 - 0.125).abs() < 1e-6);
-        assert!((shape.top2 - 0.125).abs() < 1e-6);
-        assert!((shape.entropy - 8f32.ln()).abs() < 1e-5);
+        let distribution = step(&[1.0; 8]).distribution();
+        assert!((distribution.top1 - 0.125).abs() < 1e-6);
+        assert!((distribution.top2 - 0.125).abs() < 1e-6);
+        assert!((distribution.entropy - 8f32.ln()).abs() < 1e-5);
     }
 
     #[test]
     fn a_certain_distribution_has_none() {
-        let shape = step(&[60.0, 0.0, -5.0]).shape();
-        assert!(shape.top1 > 0.999_999);
-        assert!(shape.top2 < 1e-6);
-        assert!(shape.entropy < 1e-4);
+        let distribution = step(&[60.0, 0.0, -5.0]).distribution();
+        assert!(distribution.top1 > 0.999_999);
+        assert!(distribution.top2 < 1e-6);
+        assert!(distribution.entropy < 1e-4);
     }
 
     #[test]
     fn two_tokens_by_hand() {
         // p = 0.75, 0.25.
-        let shape = step(&[3f32.ln(), 0.0]).shape();
-        assert!((shape.top1 - 0.75).abs() < 1e-6);
-        assert!((shape.top2 - 0.25).abs() < 1e-6);
-        assert!((shape.entropy - 0.562_335).abs() < 1e-5);
+        let distribution = step(&[3f32.ln(), 0.0]).distribution();
+        assert!((distribution.top1 - 0.75).abs() < 1e-6);
+        assert!((distribution.top2 - 0.25).abs() < 1e-6);
+        assert!((distribution.entropy - 0.562_335).abs() < 1e-5);
     }
 }

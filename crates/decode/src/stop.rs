@@ -1,4 +1,4 @@
-//! Stop strings: found across tokens, never shown.
+//! Stop strings are found even across tokens and are never shown.
 
 use crate::trace::Accepted;
 
@@ -9,30 +9,30 @@ pub struct StopFilter {
     held: Vec<Accepted>,
 }
 
-/// What can be shown, and whether the text ends there.
+/// What the filter lets through after one more token.
 #[derive(Debug, Default, PartialEq)]
-pub struct Released {
-    /// Tokens whose text is certain.
+pub struct FilterOutput {
+    /// Tokens that cannot be part of a stop string any more.
     pub tokens: Vec<Accepted>,
-    /// A stop string was found; what followed its start is cut off.
+    /// A stop string was found: the text ends before it.
     pub stopped: bool,
 }
 
 impl StopFilter {
-    /// Empty strings would stop everything and are left out.
+    /// Ignores empty stop strings, which would match everywhere.
     pub fn new(stops: impl IntoIterator<Item = String>) -> Self {
         Self { stops: stops.into_iter().filter(|s| !s.is_empty()).collect(), held: vec![] }
     }
 
-    /// Takes a token, gives back those that are certain.
-    pub fn push(&mut self, token: Accepted) -> Released {
+    /// Takes the next token and returns those that can be shown now.
+    pub fn push(&mut self, token: Accepted) -> FilterOutput {
         if self.stops.is_empty() {
-            return Released { tokens: vec![token], stopped: false };
+            return FilterOutput { tokens: vec![token], stopped: false };
         }
         self.held.push(token);
         let text: String = self.held.iter().map(|t| t.text.as_str()).collect();
         if let Some(at) = self.stops.iter().filter_map(|s| text.find(s.as_str())).min() {
-            return Released { tokens: self.cut(at), stopped: true };
+            return FilterOutput { tokens: self.cut(at), stopped: true };
         }
         let certain = self.certain(&text);
         let mut end = 0;
@@ -41,10 +41,10 @@ impl StopFilter {
             end <= certain
         });
         let release = whole.count();
-        Released { tokens: self.held.drain(..release).collect(), stopped: false }
+        FilterOutput { tokens: self.held.drain(..release).collect(), stopped: false }
     }
 
-    /// What was held, at the end of the text.
+    /// Returns what is still held back, at the end of the text.
     pub fn finish(&mut self) -> Vec<Accepted> {
         std::mem::take(&mut self.held)
     }

@@ -1,4 +1,4 @@
-//! Bytes in, whole characters out.
+//! Turns the bytes of tokens into text that never contains a broken character.
 
 /// Joins the bytes of tokens into text. A character that is not whole yet waits for the next
 /// token; bytes that can never become one turn into U+FFFD, as `String::from_utf8_lossy` would.
@@ -46,7 +46,7 @@ impl TextStream {
         !self.pending.is_empty()
     }
 
-    /// What is left at the end of the text.
+    /// Ends the text: returns U+FFFD if a character was still incomplete.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }

@@ -1,4 +1,4 @@
-//! What was accepted, where it came from and where its time went.
+//! What is recorded of every accepted token: its source, its score and where its time went.
 
 use std::{iter::Sum, ops::AddAssign, time::Duration};
 
@@ -10,16 +10,16 @@ use crate::{Exchange, Score, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The small model, trusted.
+    /// The small model, where the router trusted it or no cloud could be asked.
     Edge,
-    /// The large model.
+    /// The large model, asked because the score was below the threshold.
     Cloud,
-    /// The small model, because the large one could not be had.
+    /// The small model, because the large one was asked and failed.
     Fallback,
 }
 
 impl Source {
-    /// As traces and results write it.
+    /// The name written in traces and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Edge => "edge",
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// Where time went. The parts do not overlap.
+/// Where the time of a token or a text was spent. The parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
     /// The edge reading all unread tokens but the last.
@@ -38,7 +38,7 @@ pub struct Times {
     /// The edge reading the last token.
     #[serde(rename = "edge_decode_ms", serialize_with = "milliseconds")]
     pub edge_decode: Duration,
-    /// Scoring.
+    /// The router scoring the step.
     #[serde(rename = "router_ms", serialize_with = "milliseconds")]
     pub router: Duration,
     /// The cloud loading its model: once, and only where it is loaded on demand.
@@ -53,7 +53,7 @@ pub struct Times {
     /// The cloud writing its answer.
     #[serde(rename = "cloud_decode_ms", serialize_with = "milliseconds")]
     pub cloud_decode: Duration,
-    /// The rest of an ask: the way there and back.
+    /// The rest of an ask: the round trip over the network, and encoding the messages.
     #[serde(rename = "network_ms", serialize_with = "milliseconds")]
     pub network: Duration,
 }
@@ -86,91 +86,93 @@ impl Sum for Times {
     }
 }
 
-/// What an ask cost the cloud, by its own count.
+/// What an ask cost the cloud, by the cloud's own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Tokens the cloud had to read for this answer; `None` where it does not say.
+    /// Tokens the cloud had to read for this answer; `None` where the engine does not report it.
     pub prefilled: Option<usize>,
-    /// Tokens it found in its cache; `None` where it does not say.
+    /// Tokens it found in its cache; `None` where the engine does not report it.
     pub cached: Option<usize>,
     /// Tokens it wrote, look-ahead included.
     pub decoded: usize,
 }
 
-/// One accepted token.
+/// One accepted token with its provenance: one line of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accepted {
     /// How many tokens were accepted before it.
     pub index: usize,
-    /// Its id, in the vocabulary of the model that reads it next; `None` where a cloud alone writes
-    /// and gives no ids.
+    /// Its id, in the vocabulary of the model that reads it next; `None` in mode `large` where the
+    /// cloud returns no ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Token>,
     /// The characters that became whole with it.
     pub text: String,
-    /// Who wrote it.
+    /// Which model wrote it, and why that one.
     pub source: Source,
-    /// The router's trust in the edge's proposal; `None` where no router was asked.
+    /// The router's trust in the edge's proposal; `None` where there is no router.
     pub score: Option<Score>,
-    /// Whether the cloud could have been asked here; `None` while it is not known what will travel.
+    /// Whether the cloud could have been asked here; `None` until the first ask has shown whether
+    /// ids or text are exchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eligible: Option<bool>,
-    /// `text` on what the cloud wrote where ids could not travel.
+    /// `text` on tokens of the cloud where text had to be exchanged instead of ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Exchange>,
-    /// Where its time went; for a word of several tokens, all on the first.
+    /// Where its time was spent; for a word of several tokens, all of it is on the first.
     pub times: Times,
-    /// What the cloud said of the ask; on the first token of an answer.
+    /// What the ask cost the cloud; on the first token of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud: Option<Usage>,
-    /// How likely its writer held it, from raw logits; only where it was asked for, and where the
-    /// writer says. A word that was translated has its own on its first token.
+    /// The log-probability that the model that wrote it gave it, from raw logits. Only with
+    /// details, and only where that model reports it. A word that was translated into the edge's
+    /// tokens has the log-probability of the whole word on its first token.
     #[serde(skip)]
     pub logprob: Option<f32>,
-    /// What the edge held likeliest at this position; only where it was asked for.
+    /// The edge's most likely tokens at this position; only with details.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
-    /// What left this device for the ask; only where it was asked for, on the first token.
+    /// The text that was sent to the cloud for this ask; only with details, on the first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<String>,
 }
 
-/// A token the edge might have written.
+/// A token that the edge might have written, with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alternative {
-    /// Its text; what is not a whole character is replaced.
+    /// Its text, with U+FFFD in place of incomplete characters.
     pub text: String,
-    /// Its bytes as they are.
+    /// Its exact bytes, which may end inside a character.
     #[serde(skip)]
     pub bytes: Vec<u8>,
-    /// From raw logits.
+    /// The softmax of the raw logits, before temperature and penalties.
     pub probability: f32,
-    /// The same as a logarithm.
+    /// The natural logarithm of `probability`.
     #[serde(skip)]
     pub logprob: f32,
 }
 
-/// What left this device.
+/// What the cloud was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// All of it, as it travelled.
+    /// What left this device, as it travelled: none where the cloud is in the same process.
     pub bytes: usize,
-    /// The words in it.
+    /// The words, also where they did not leave it.
     pub text: String,
 }
 
 /// Tokens accepted together, from one source, as far as their text is certain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Span {
-    /// In order.
+    /// The tokens that became visible, in order.
     pub tokens: Vec<Accepted>,
-    /// At the end of the text only: what stands for a character that never became whole. It
-    /// belongs to the last token shown.
+    /// U+FFFD for a character that was still incomplete when the text ended; empty before that.
+    /// It belongs to the last token shown.
     pub rest: String,
 }
 
 impl Span {
-    /// All its text.
+    /// The text of all its tokens and the rest, joined.
     pub fn text(&self) -> String {
         self.tokens.iter().map(|t| t.text.as_str()).chain([self.rest.as_str()]).collect()
     }
@@ -186,12 +188,12 @@ pub enum FinishReason {
     Length,
     /// The caller stopped it.
     Cancelled,
-    /// It could not go on; the text so far stands.
+    /// A model failed; the text written before stays valid.
     Error,
 }
 
 impl FinishReason {
-    /// As traces and results write it.
+    /// The name written in traces and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stop => "stop",

@@ -1,53 +1,48 @@
-//! The joint text as it grows: limits, stop strings, whole characters, and the trace.
+//! The text of a generation as it grows, with its limits, stop strings and trace.
 
 use std::time::Instant;
 
 use crate::{
     Exchange, Score, Token,
-    stats::{Clock, Stats, Tally},
+    stats::{Clock, Stats, Totals},
     stop::StopFilter,
     text::TextStream,
     trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage},
 };
 
-/// Where a generation ends if nothing else ends it.
+/// Ends a generation that the models do not end themselves.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// At most this many tokens.
+    /// The text ends after this many tokens.
     pub max_tokens: usize,
-    /// Texts that end it, and are not shown.
+    /// The text ends before the first of these strings.
     pub stops: Vec<String>,
 }
 
-/// One token somebody wrote.
+/// One token that is about to be accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    /// If it is known.
     pub id: Option<Token>,
     pub bytes: Vec<u8>,
-    /// If it was asked for and is known.
     pub logprob: Option<f32>,
 }
 
-/// Tokens somebody wrote, before they are accepted.
+/// Tokens that are about to be accepted, with what the trace says about them.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct NewTokens {
     pub tokens: Vec<Piece>,
-    /// What travelled, where the cloud wrote.
+    /// Set where the cloud wrote them.
     pub exchange: Option<Exchange>,
     pub source: Source,
     pub score: Option<Score>,
     pub eligible: Option<bool>,
     pub times: Times,
     pub usage: Option<Usage>,
-    /// What the edge held likeliest, if that was asked for.
     pub alternatives: Vec<Alternative>,
-    /// What left this device, if that was asked for.
     pub sent: Option<String>,
 }
 
-impl Written {
-    /// Tokens of a source, and nothing else known.
+impl NewTokens {
     pub fn by(source: Source, tokens: Vec<Piece>) -> Self {
         Self {
             tokens,
@@ -79,7 +74,14 @@ pub struct Transcript {
     first: Option<Instant>,
     last: Instant,
     ended: Option<Instant>,
-    tally: Tally,
+    totals: Totals,
+}
+
+impl Default for Transcript {
+    /// The transcript of a text that was never started.
+    fn default() -> Self {
+        Self::new(Limits { max_tokens: 0, stops: vec![] })
+    }
 }
 
 impl Transcript {
@@ -98,7 +100,7 @@ impl Transcript {
             first: None,
             last: now,
             ended: None,
-            tally: Tally::default(),
+            totals: Totals::default(),
         }
     }
 
@@ -112,17 +114,18 @@ impl Transcript {
         &self.text
     }
 
-    /// What has been shown: the accepted text less what a stop string cut off or still holds back.
+    /// The tokens shown so far: all accepted ones except those that a stop string cut off or that
+    /// are held back because they may begin one.
     pub fn shown(&self) -> &[Accepted] {
         &self.shown
     }
 
-    /// The shown text.
+    /// The text of all shown tokens, joined.
     pub fn text(&self) -> String {
         self.shown.iter().map(|t| t.text.as_str()).collect()
     }
 
-    /// Whether, and why, it ended.
+    /// Why the text ended; `None` while it still grows.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.finish
     }
@@ -138,35 +141,43 @@ impl Transcript {
     }
 
     /// Counts what a position cost, whether or not it led to a token.
-    pub(crate) fn spend(&mut self, times: Times, usage: Option<Usage>) {
-        self.tally.times += times;
-        self.tally.asks.extend(usage);
+    pub(crate) fn add_cost(&mut self, times: Times, usage: Option<Usage>) {
+        self.totals.times += times;
+        self.totals.asks.extend(usage);
     }
 
-    /// Counts what the edge read of the prompt, and what it did not have to.
-    pub(crate) fn prefilled(&mut self, read: usize, cached: usize) {
-        (self.tally.edge_prefilled, self.tally.edge_cached) = (read, cached);
+    /// Counts what the edge read in a step, by its own account, where `new` tokens were to be read
+    /// behind `before` others. The first step reads what its cache does not hold of the prompt; a
+    /// later one reads more than is new only where the cache was lost.
+    pub(crate) fn edge_read(&mut self, read: usize, new: usize, before: usize) {
+        let totals = &mut self.totals;
+        if totals.edge_steps == 0 {
+            totals.edge_prefilled = read;
+            totals.edge_cached = (before + new).saturating_sub(read);
+        } else {
+            totals.edge_prefilled += read.saturating_sub(new);
+        }
+        totals.edge_steps += 1;
     }
 
-    /// Counts what left this device.
-    pub(crate) fn sent(&mut self, sent: &Sent) {
-        self.tally.sent_bytes += sent.bytes;
+    pub(crate) fn add_sent(&mut self, sent: &Sent) {
+        self.totals.sent_bytes += sent.bytes;
     }
 
-    /// Takes what was written before this generation.
-    pub(crate) fn begin(&mut self, tokens: Vec<Piece>) {
+    /// Accepts the part of the answer that was written before this generation.
+    pub(crate) fn begin_with(&mut self, tokens: Vec<Piece>) {
         if tokens.is_empty() {
             return;
         }
-        self.accept(Written::by(Source::Edge, tokens));
+        self.accept(NewTokens::by(Source::Edge, tokens));
         // Nothing has been shown of this generation yet.
         self.first = None;
     }
 
-    /// Takes what somebody wrote, up to the limit; gives back what can be shown.
-    pub(crate) fn accept(&mut self, written: Written) -> Span {
+    /// Accepts tokens up to the limit and returns those that can be shown.
+    pub(crate) fn accept(&mut self, written: NewTokens) -> Span {
         let mut span = Span::default();
-        self.spend(written.times, written.usage);
+        self.add_cost(written.times, written.usage);
         let (mut times, mut usage) = (written.times, written.usage);
         let (mut alternatives, mut sent) = (written.alternatives, written.sent);
         for Piece { id, bytes, logprob } in written.tokens {
@@ -204,7 +215,7 @@ impl Transcript {
         span
     }
 
-    /// Ends the text; gives back what was held. Only the first reason counts.
+    /// Ends the text and returns what was held back. Only the first reason counts.
     pub(crate) fn end(&mut self, reason: FinishReason) -> Span {
         let mut span = Span::default();
         if self.finish.is_none() {
@@ -213,9 +224,9 @@ impl Transcript {
         span
     }
 
-    /// Ends the text with somebody's end-of-text.
+    /// Ends the text because this source wrote end-of-text.
     pub(crate) fn end_by(&mut self, source: Source, reason: FinishReason) -> Span {
-        self.tally.fallback_end = source == Source::Fallback;
+        self.totals.fallback_end = source == Source::Fallback;
         self.end(reason)
     }
 
@@ -236,10 +247,10 @@ impl Transcript {
         span.tokens.extend(tokens);
     }
 
-    /// The figures so far.
+    /// Statistics of the tokens shown so far.
     pub fn stats(&self) -> Stats {
         let ended = self.ended.unwrap_or(self.last);
         let clock = Clock { started: self.started, first: self.first, last: self.last, ended };
-        Stats::new(&self.shown, &self.tally, clock)
+        Stats::new(&self.shown, &self.totals, clock)
     }
 }

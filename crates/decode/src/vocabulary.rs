@@ -1,4 +1,4 @@
-//! What the loop needs to know of a tokenizer.
+//! The trait of a tokenizer, as far as the loop needs one.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// A tokenizer, seen from the loop.
+/// A model's tokenizer.
 pub trait Vocabulary: Send + Sync {
     /// The tokens of plain text: never a special token, whatever the text says, and no
     /// beginning-of-text.
@@ -27,7 +27,7 @@ pub trait Vocabulary: Send + Sync {
     /// vocabulary. A token may end inside a character.
     fn piece(&self, token: Token) -> Vec<u8>;
 
-    /// As [`piece`](Self::piece), but a special token is spelled out.
+    /// As [`piece`](Self::piece), but special tokens are written out, such as `<|im_end|>`.
     fn spell(&self, token: Token) -> Vec<u8>;
 
     /// Whether the token ends the text.
@@ -41,6 +41,6 @@ pub trait Vocabulary: Send + Sync {
         self.len() == 0
     }
 
-    /// The vocabulary's name.
+    /// Equal for two vocabularies whose ids mean the same.
     fn fingerprint(&self) -> Fingerprint;
 }

@@ -1,4 +1,4 @@
-//! The engine as bare as it gets: what the rest of the program is measured against.
+//! An engine without thread, channels or tracing: the baseline that the program is measured against.
 
 use std::time::{Duration, Instant};
 
@@ -10,23 +10,23 @@ use crate::{
     model::LoadOptions,
 };
 
-/// A model and a context on the calling thread: no channel, no async, no trace.
-pub struct Bare {
+/// A model and a context on the calling thread.
+pub struct RawEngine {
     context: Box<dyn Context>,
-    /// The prompt it has read.
-    held: Vec<Token>,
+    /// The prompt that is in the cache.
+    cached: Vec<Token>,
 }
 
-impl Bare {
+impl RawEngine {
     /// Loads a model with one sequence.
     pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
         let context = options.load()?.context;
-        Ok(Self { context, held: vec![] })
+        Ok(Self { context, cached: vec![] })
     }
 
     /// Reads tokens into an empty cache, in the model's chunks, and returns the time it took.
     pub fn prefill(&mut self, tokens: &[Token]) -> Result<Duration, EngineError> {
-        self.held.clear();
+        self.cached.clear();
         if !self.context.truncate(0, 0) {
             return Err(EngineError::CannotTruncate);
         }
@@ -39,9 +39,9 @@ impl Bare {
         Ok(started.elapsed())
     }
 
-    /// Decodes greedily behind a prompt, end-of-text or not, and returns the time of the `count`
-    /// decode steps alone; with `hidden`, the hidden state is read at each of them. What is in the
-    /// cache of the same prompt is not read again.
+    /// Decodes greedily after a prompt, past end-of-text if it comes, and returns the time of the
+    /// `count` decode steps alone; with `hidden`, the hidden state is read at each of them. The
+    /// prefix of the prompt that is already cached is not read again.
     pub fn decode(
         &mut self,
         prompt: &[Token],
@@ -49,12 +49,12 @@ impl Bare {
         hidden: bool,
     ) -> Result<Duration, EngineError> {
         let fail = |reason: String| EngineError::Decode { reason };
-        let common = prompt.iter().zip(&self.held).take_while(|(a, b)| a == b).count();
+        let common = prompt.iter().zip(&self.cached).take_while(|(a, b)| a == b).count();
         let mut position = common.min(prompt.len().saturating_sub(1));
         if !self.context.truncate(0, position) {
             return Err(EngineError::CannotTruncate);
         }
-        self.held = prompt.to_vec();
+        self.cached = prompt.to_vec();
         let batch = self.context.sizes().batch;
         let mut token = None;
         for chunk in prompt[position..].chunks(batch) {

@@ -20,22 +20,21 @@ use tokio::sync::oneshot;
 use crate::{
     error::EngineError,
     job::Job,
-    model::{Engine, LoadOptions, Loaded},
-    resident::Resident,
+    model::{Engine, LoadOptions, LoadedModel},
+    scheduler::BatchScheduler,
 };
 
 /// How long a round waits for sequences that took part in the last one: long enough for a caller to
-/// choose its token, short beside any step.
-const GATHER: Duration = Duration::from_micros(800);
+/// choose its token, and short compared with any step.
+const BATCH_WAIT: Duration = Duration::from_micros(800);
 
-/// A reply's way back.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 
-/// What the thread is asked to do. The channel is unbounded, yet what is in it is not: a sequence
-/// has at most one job under way.
+/// What the thread is asked to do. The channel needs no bound: a sequence has at most one job under
+/// way, so it never holds more than the sequences can send.
 pub(crate) enum Command {
-    Load { options: LoadOptions, owner: Compute, reply: Reply<Loaded> },
-    Open { model: usize, owner: Compute, reply: Reply<Place> },
+    Load { options: LoadOptions, owner: Compute, reply: Reply<LoadedModel> },
+    Open { model: usize, owner: Compute, reply: Reply<SequenceSlot> },
     Run { model: usize, job: Job },
     Close { model: usize, sequence: usize },
     Unload { model: usize },
@@ -45,20 +44,20 @@ pub(crate) enum Command {
 /// A handle to the compute thread, which ends when the last handle is gone.
 #[derive(Clone)]
 pub struct Compute {
-    thread: Arc<Running>,
+    thread: Arc<ComputeThread>,
 }
 
-struct Running {
-    /// `None` once it is being stopped.
+struct ComputeThread {
+    /// `None` once the thread is being stopped.
     commands: Option<Sender<Command>>,
     handle: Option<JoinHandle<()>>,
 }
 
-impl Drop for Running {
+impl Drop for ComputeThread {
     /// Waits for the round under way: a process must not end while an engine computes.
     fn drop(&mut self) {
         self.commands = None;
-        // The last handle may be one that came back to the thread itself.
+        // The last handle may be dropped on the thread itself, which cannot wait for its own end.
         if let Some(handle) = self.handle.take()
             && handle.thread().id() != thread::current().id()
         {
@@ -68,17 +67,16 @@ impl Drop for Running {
 }
 
 impl Compute {
-    /// Starts the thread.
     pub fn start() -> std::io::Result<Self> {
         let (commands, inbox) = channel();
         let builder = thread::Builder::new().name("compute".into());
         let handle = builder.spawn(move || Worker::new(inbox).run())?;
-        let running = Running { commands: Some(commands), handle: Some(handle) };
-        Ok(Self { thread: Arc::new(running) })
+        let thread = ComputeThread { commands: Some(commands), handle: Some(handle) };
+        Ok(Self { thread: Arc::new(thread) })
     }
 
-    /// Runs something else on the thread, between rounds. Whatever computes with llama.cpp belongs
-    /// there: a second OpenMP team in the process would slow both to a third.
+    /// Runs other work on the thread, between rounds. Everything that computes with llama.cpp
+    /// belongs there: a second OpenMP team in the process would slow both to a third.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -93,7 +91,7 @@ impl Compute {
         }
     }
 
-    /// Sends a command made around a reply, and waits for it.
+    /// Sends a command that carries a reply channel, and waits for the reply.
     pub(crate) async fn ask<T>(
         &self,
         command: impl FnOnce(Reply<T>) -> Command,
@@ -104,26 +102,26 @@ impl Compute {
     }
 }
 
-/// A model's stay on the thread: it is unloaded when this is dropped.
-pub(crate) struct Residence {
+/// Keeps a model loaded: dropping it unloads the model.
+pub(crate) struct ModelHandle {
     pub compute: Compute,
     pub model: usize,
 }
 
-impl Drop for Residence {
+impl Drop for ModelHandle {
     fn drop(&mut self) {
         self.compute.send(Command::Unload { model: self.model });
     }
 }
 
-/// A sequence's place in a model's cache: it is freed when this is dropped.
-pub(crate) struct Place {
+/// Keeps a sequence of a model's cache reserved: dropping it frees the sequence.
+pub(crate) struct SequenceSlot {
     pub compute: Compute,
     pub model: usize,
     pub sequence: usize,
 }
 
-impl Drop for Place {
+impl Drop for SequenceSlot {
     fn drop(&mut self) {
         let (model, sequence) = (self.model, self.sequence);
         self.compute.send(Command::Close { model, sequence });
@@ -132,26 +130,26 @@ impl Drop for Place {
 
 struct Worker {
     inbox: Receiver<Command>,
-    residents: HashMap<usize, Resident>,
+    schedulers: HashMap<usize, BatchScheduler>,
     next_model: usize,
-    /// Sequences that got a token in the last round.
-    company: usize,
+    /// How many sequences were answered in the last round.
+    batched: usize,
 }
 
 impl Worker {
     fn new(inbox: Receiver<Command>) -> Self {
-        Self { inbox, residents: HashMap::new(), next_model: 0, company: 0 }
+        Self { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 }
     }
 
     fn run(mut self) {
         while self.receive() {
-            self.company = self.residents.values_mut().map(Resident::round).sum();
+            self.batched = self.schedulers.values_mut().map(BatchScheduler::round).sum();
         }
     }
 
-    /// Takes in commands until there is work; `false` when nobody is left to send any.
+    /// Handles commands until there is work; `false` when no sender is left.
     fn receive(&mut self) -> bool {
-        if self.waiting() == 0 {
+        if self.queued() == 0 {
             match self.inbox.recv() {
                 Ok(command) => self.handle(command),
                 Err(_) => return false,
@@ -160,15 +158,15 @@ impl Worker {
         while let Ok(command) = self.inbox.try_recv() {
             self.handle(command);
         }
-        self.gather();
+        self.wait_for_batch();
         true
     }
 
     /// Sequences that decode side by side come back one after the other; a batch of all of them
     /// is worth a short wait.
-    fn gather(&mut self) {
-        let until = Instant::now() + GATHER;
-        while self.company > 1 && self.waiting() > 0 && self.waiting() < self.company {
+    fn wait_for_batch(&mut self) {
+        let until = Instant::now() + BATCH_WAIT;
+        while self.batched > 1 && self.queued() > 0 && self.queued() < self.batched {
             match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(command) => self.handle(command),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
@@ -176,44 +174,44 @@ impl Worker {
         }
     }
 
-    fn waiting(&self) -> usize {
-        self.residents.values().map(Resident::waiting).sum()
+    fn queued(&self) -> usize {
+        self.schedulers.values().map(BatchScheduler::queued).sum()
     }
 
     fn handle(&mut self, command: Command) {
         match command {
-            // A reply that reaches nobody is dropped, and with it what it owns.
+            // If the caller has gone away, dropping the reply also frees what it owns.
             Command::Load { options, owner, reply } => {
                 drop(reply.send(self.load(&options, owner)));
             }
             Command::Open { model, owner, reply } => {
-                let opened = match self.residents.get_mut(&model) {
-                    Some(resident) => resident.open(),
+                let opened = match self.schedulers.get_mut(&model) {
+                    Some(scheduler) => scheduler.open(),
                     None => Err(EngineError::Stopped),
                 };
-                let place = |sequence| Place { compute: owner, model, sequence };
-                drop(reply.send(opened.map(place)));
+                let slot = |sequence| SequenceSlot { compute: owner, model, sequence };
+                drop(reply.send(opened.map(slot)));
             }
-            Command::Run { model, job } => match self.residents.get_mut(&model) {
-                Some(resident) => resident.take(job),
+            Command::Run { model, job } => match self.schedulers.get_mut(&model) {
+                Some(scheduler) => scheduler.submit(job),
                 None => job.fail(EngineError::Stopped),
             },
             Command::Close { model, sequence } => {
-                if let Some(resident) = self.residents.get_mut(&model) {
-                    resident.close(sequence);
+                if let Some(scheduler) = self.schedulers.get_mut(&model) {
+                    scheduler.close(sequence);
                 }
             }
-            Command::Unload { model } => drop(self.residents.remove(&model)),
+            Command::Unload { model } => drop(self.schedulers.remove(&model)),
             Command::Work(work) => work(),
         }
     }
 
-    fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<Loaded, EngineError> {
-        let Engine { context, tokenizer, facts } = options.load()?;
+    fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<LoadedModel, EngineError> {
+        let Engine { context, tokenizer, info } = options.load()?;
         let id = self.next_model;
         self.next_model += 1;
-        self.residents.insert(id, Resident::new(context, options.chunk));
-        let residence = Residence { compute: owner, model: id };
-        Ok(Loaded { tokenizer, facts, residence })
+        self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));
+        let handle = ModelHandle { compute: owner, model: id };
+        Ok(LoadedModel { tokenizer, info, handle })
     }
 }

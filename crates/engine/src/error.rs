@@ -4,143 +4,59 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a model cannot be loaded or cannot go on.
+/// Why a model cannot be loaded or cannot compute. The messages say what the fields are.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// No such file.
     #[error("no model at {}: {reason}", path.display())]
-    NotFound {
-        /// Where we looked.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// Not a model.
+    NotFound { path: PathBuf, reason: String },
     #[error("{} is not a GGUF file: it starts with {start:?}, not \"GGUF\"", path.display())]
-    NotGguf {
-        /// The file.
-        path: PathBuf,
-        /// Its first bytes.
-        start: String,
-    },
-    /// The engine refused it.
+    NotGguf { path: PathBuf, start: String },
     #[error("{} cannot be loaded: {reason}", path.display())]
-    Unloadable {
-        /// The file.
-        path: PathBuf,
-        /// The engine's words.
-        reason: String,
-    },
-    /// Layers were to go onto a GPU, and there is none.
+    Unloadable { path: PathBuf, reason: String },
     #[error("--gpu-layers: {}", no_gpu(back_ends))]
-    NoGpu {
-        /// The GPU back ends of this program.
-        back_ends: Vec<String>,
-    },
-    /// An adapter for another model, or no adapter.
+    NoGpu { back_ends: Vec<String> },
     #[error("the adapter {} does not fit the model {}: {reason}", path.display(), model.display())]
-    Adapter {
-        /// The adapter's file.
-        path: PathBuf,
-        /// The model's file.
-        model: PathBuf,
-        /// The engine's words.
-        reason: String,
-    },
-    /// The caches could not be allocated.
+    Adapter { path: PathBuf, model: PathBuf, reason: String },
     #[error("no memory for a context of {tokens} tokens: {reason}; lower --context")]
-    Context {
-        /// What was wanted.
-        tokens: usize,
-        /// The engine's words.
-        reason: String,
-    },
-    /// The caches are full.
+    Context { tokens: usize, reason: String },
     #[error("the cache is full: {used} of {cells} tokens are in use and {wanted} more are needed")]
-    Full {
-        /// In use by all sequences.
-        used: usize,
-        /// What fits.
-        cells: usize,
-        /// What was to be read.
-        wanted: usize,
-    },
-    /// All sequences are taken.
+    Full { used: usize, cells: usize, wanted: usize },
     #[error("all {sequences} sequences of the model are in use")]
-    NoSequence {
-        /// How many there are.
-        sequences: usize,
-    },
-    /// The model's memory cannot be cut.
+    NoSequence { sequences: usize },
+    /// Recurrent models keep no state of earlier positions to return to.
     #[error("this model's memory cannot be truncated, so it cannot be used for joint decoding")]
     CannotTruncate,
-    /// Nothing to read.
     #[error("a step needs at least one token")]
     NothingToRead,
-    /// The engine failed.
     #[error("the model failed to decode: {reason}")]
-    Decode {
-        /// Its words.
-        reason: String,
-    },
-    /// The model has gone away.
+    Decode { reason: String },
     #[error("the compute thread has stopped")]
     Stopped,
-    /// The template is broken, or refused the conversation.
     #[error("the model's chat template failed: {reason}")]
-    Template {
-        /// Its words.
-        reason: String,
-    },
-    /// No ONNX Runtime, or one too old.
+    Template { reason: String },
     #[error(
         "ONNX Runtime is needed for {} and cannot be used: {reason}; run `tandem pull onnxruntime`, or \
          set ORT_DYLIB_PATH to a libonnxruntime of version 1.22 or later",
         model.display()
     )]
-    Runtime {
-        /// What was to be loaded.
-        model: PathBuf,
-        /// What is wrong with the library.
-        reason: String,
-    },
-    /// A library without what was asked for.
+    Runtime { model: PathBuf, reason: String },
     #[error(
         "this ONNX Runtime has no execution provider {provider}; set ORT_DYLIB_PATH to a library \
          built with it, or leave out --onnx-provider"
     )]
-    Provider {
-        /// What was asked for.
-        provider: String,
-    },
-    /// An ONNX file that cannot be read, or whose hidden state cannot be found.
+    Provider { provider: String },
     #[error(transparent)]
     Onnx(#[from] onnx::OnnxError),
-    /// An ONNX model of another shape than a text decoder's.
     #[error("{} cannot be used as a language model: {reason}", path.display())]
-    Layout {
-        /// The file.
-        path: PathBuf,
-        /// What is missing or unknown.
-        reason: String,
-    },
-    /// A file beside an ONNX model.
+    Layout { path: PathBuf, reason: String },
+    /// A file that belongs to an ONNX model, such as its tokenizer, is missing or damaged.
     #[error("{}: {reason}", path.display())]
-    Beside {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// ONNX models take no adapters.
+    ModelFile { path: PathBuf, reason: String },
     #[error(
         "{} is an ONNX model and takes no adapter: merge it with `tandem onnx export --adapter`",
         path.display()
     )]
-    NoAdapters {
-        /// The model.
-        path: PathBuf,
-    },
+    NoAdapters { path: PathBuf },
 }
 
 fn no_gpu(back_ends: &[String]) -> String {

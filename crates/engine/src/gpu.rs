@@ -1,4 +1,4 @@
-//! How much of a model goes onto the machine's GPUs.
+//! How many layers of a model go onto the machine's GPUs.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use crate::{
     llama::{self, Hardware, Header},
 };
 
-/// What llama.cpp needs on a GPU besides weights and caches: buffers of a step, the driver's own.
+/// Memory that llama.cpp needs on a GPU besides weights and caches: step buffers, and the driver's.
 const RESERVE: u64 = 768 << 20;
 
-/// What a model's layers need, read from its file before it is loaded.
+/// The memory a model's layers need, read from its file before it is loaded.
 #[derive(Clone, Copy, Debug)]
-struct Needs {
+struct LayerSizes {
     /// Layers that can be moved: the output counts as one.
     layers: u64,
     /// Bytes of weights and cache for each.
     bytes_each: u64,
 }
 
-impl Needs {
-    fn of(path: &Path, cells: usize) -> Option<Self> {
+impl LayerSizes {
+    fn read(path: &Path, cells: usize) -> Option<Self> {
         let header = Header::read(path).ok()?;
         let layers = header.number("block_count")?.checked_add(1)?;
         let heads = header.number("attention.head_count").filter(|&heads| heads > 0)?;
@@ -34,7 +34,7 @@ impl Needs {
         Some(Self { layers, bytes_each: weights.checked_add(cache)?.max(1) })
     }
 
-    fn that_fit(self, free: u64) -> u64 {
+    fn count_that_fits(self, free: u64) -> u64 {
         (free.saturating_sub(RESERVE) / self.bytes_each).min(self.layers)
     }
 }
@@ -54,8 +54,9 @@ pub(crate) fn layers(
         None if gpus.is_empty() => Ok(0),
         None => {
             let free = gpus.iter().map(|gpu| gpu.free).sum();
-            // What cannot be told beforehand is left to llama.cpp, which says what is wrong.
-            let layers = Needs::of(path, cells).map_or(u64::MAX, |needs| needs.that_fit(free));
+            // A header that cannot be read is left to llama.cpp, whose error names the reason.
+            let layers =
+                LayerSizes::read(path, cells).map_or(u64::MAX, |sizes| sizes.count_that_fits(free));
             Ok(usize::try_from(layers).unwrap_or(usize::MAX))
         }
     }
@@ -67,10 +68,10 @@ mod tests {
 
     #[test]
     fn all_layers_go_where_there_is_room_and_none_where_there_is_not() {
-        let needs = Needs { layers: 29, bytes_each: 100 << 20 };
-        assert_eq!(needs.that_fit(80 << 30), 29);
-        assert_eq!(needs.that_fit(RESERVE + (1000 << 20)), 10);
-        assert_eq!(needs.that_fit(RESERVE), 0);
-        assert_eq!(needs.that_fit(0), 0);
+        let sizes = LayerSizes { layers: 29, bytes_each: 100 << 20 };
+        assert_eq!(sizes.count_that_fits(80 << 30), 29);
+        assert_eq!(sizes.count_that_fits(RESERVE + (1000 << 20)), 10);
+        assert_eq!(sizes.count_that_fits(RESERVE), 0);
+        assert_eq!(sizes.count_that_fits(0), 0);
     }
 }

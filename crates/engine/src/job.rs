@@ -1,4 +1,4 @@
-//! What a sequence wants of its model.
+//! The jobs that sequences send to the compute thread, and their results.
 
 use std::time::Duration;
 
@@ -6,54 +6,51 @@ use decode::{Reading, Token};
 
 use crate::{compute::Reply, error::EngineError};
 
-/// The model's view behind the tokens it was given.
+/// The model's view of the position after the tokens it was given.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// How many tokens the sequence has read.
     pub position: usize,
-    /// One raw logit a token.
+    /// One raw logit for each token of the vocabulary.
     pub logits: Vec<f32>,
     /// The last hidden state; empty unless it was asked for.
     pub hidden: Vec<f32>,
-    /// What was read for it.
     pub reading: Reading,
 }
 
-/// What the model thought of a token it was given.
+/// The probability of a token that the model was given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// The token it would have chosen.
+    /// The token that the model itself would have chosen.
     pub greedy: Token,
-    /// The log-probability of that one.
     pub greedy_logprob: f32,
-    /// The log-probability of the one it was given.
+    /// The log-probability of the token it was given.
     pub logprob: f32,
 }
 
 /// The scores of a continuation.
 #[derive(Clone, Debug)]
 pub struct Scores {
-    /// One for each token behind the first.
+    /// One for each token after the first.
     pub tokens: Vec<Scored>,
-    /// What was read for them.
     pub reading: Reading,
 }
 
-pub(crate) enum Want {
-    /// The logits behind the last token.
+pub(crate) enum JobKind {
+    /// The logits after the last token.
     Step { hidden: bool, reply: Reply<Output> },
-    /// Logits and hidden state behind every token.
+    /// Logits and hidden state after every token.
     Steps { outputs: Vec<Output>, reply: Reply<Vec<Output>> },
-    /// How likely each token was behind those before it.
+    /// The log-probability of each token, given those before it.
     Score { scored: Vec<Scored>, reply: Reply<Scores> },
 }
 
-/// Tokens to read behind the first `keep` of a sequence.
+/// Tokens to read after the first `keep` of a sequence. What the cache holds beyond is forgotten.
 pub(crate) struct Job {
     pub sequence: usize,
     pub keep: usize,
     pub tokens: Vec<Token>,
-    pub want: Want,
+    pub kind: JobKind,
     /// How many of the tokens have been read.
     pub done: usize,
     pub prefill: Duration,
@@ -63,29 +60,29 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub fn new(sequence: usize, keep: usize, tokens: Vec<Token>, want: Want) -> Self {
+    pub fn new(sequence: usize, keep: usize, tokens: Vec<Token>, kind: JobKind) -> Self {
         let (prefill, decode) = (Duration::ZERO, Duration::ZERO);
-        Self { sequence, keep, tokens, want, done: 0, prefill, decode, passed_before: 0 }
+        Self { sequence, keep, tokens, kind, done: 0, prefill, decode, passed_before: 0 }
     }
 
     pub fn left(&self) -> usize {
         self.tokens.len() - self.done
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether its caller has gone away.
     pub fn is_abandoned(&self) -> bool {
-        match &self.want {
-            Want::Step { reply, .. } => reply.is_closed(),
-            Want::Steps { reply, .. } => reply.is_closed(),
-            Want::Score { reply, .. } => reply.is_closed(),
+        match &self.kind {
+            JobKind::Step { reply, .. } => reply.is_closed(),
+            JobKind::Steps { reply, .. } => reply.is_closed(),
+            JobKind::Score { reply, .. } => reply.is_closed(),
         }
     }
 
     pub fn fail(self, error: EngineError) {
-        match self.want {
-            Want::Step { reply, .. } => drop(reply.send(Err(error))),
-            Want::Steps { reply, .. } => drop(reply.send(Err(error))),
-            Want::Score { reply, .. } => drop(reply.send(Err(error))),
+        match self.kind {
+            JobKind::Step { reply, .. } => drop(reply.send(Err(error))),
+            JobKind::Steps { reply, .. } => drop(reply.send(Err(error))),
+            JobKind::Score { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Models on this machine: GGUF files through llama.cpp, ONNX files through ONNX Runtime.
 //!
-//! - [`compute`]: one thread that owns every model and batches their sequences, in rounds
-//!   (`resident`) of jobs (`job`)
+//! - [`compute`]: one thread owns every model; `scheduler` batches the jobs (`job`) of its sequences
 //! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
-//!   and its way to write a conversation
-//! - [`sequence`]: one context: read, score, truncate; it is the loop's edge
-//! - [`mod@bench`]: the engine as bare as it gets, to measure the rest against
-//! - `context`: the seam between them and what computes; `llama`: llama.cpp, and the only `unsafe`;
-//!   `gpu`: how much of a model goes onto GPUs
+//!   and its chat template
+//! - [`sequence`]: one context of a model: read, score, truncate. It implements `decode::Edge`.
+//! - [`mod@bench`]: an engine without thread and channels, the baseline of benchmarks
+//! - `context`: the trait that each engine implements
+//! - `llama`: llama.cpp, and the only `unsafe`; `gpu`: how many layers of a model go onto GPUs
 //! - [`onnx`]: ONNX Runtime
+//! - [`error`]: what can go wrong
 //!
 //! Nothing here knows routing or HTTP.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
@@ -22,7 +22,7 @@ mod job;
 mod llama;
 pub mod model;
 pub mod onnx;
-mod resident;
+mod scheduler;
 pub mod sequence;
 pub mod template;
 pub mod vocabulary;

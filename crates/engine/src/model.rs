@@ -1,4 +1,4 @@
-//! A loaded model, seen from outside the compute thread.
+//! What to load, and the handle to a model that is loaded on the compute thread.
 
 use std::{
     fs::File,
@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    compute::{Command, Compute, Residence},
+    compute::{Command, Compute, ModelHandle},
     context::{Context, Sizes},
     error::EngineError,
     gpu, llama, onnx,
@@ -21,37 +21,33 @@ use crate::{
 /// A LoRA adapter and how strongly it acts.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    /// A GGUF file.
     pub path: PathBuf,
-    /// 1 is as trained, 0 is nothing.
+    /// 1 applies the adapter as it was trained, 0 not at all.
     pub scale: f32,
 }
 
-/// What to load, and how large.
+/// What to load, and how much memory to give it.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// A GGUF file, an ONNX file, or a folder with an ONNX model in it.
     pub path: PathBuf,
     /// Adapters, fixed for as long as the model is loaded.
     pub adapters: Vec<Adapter>,
-    /// Tokens one sequence may hold.
+    /// The longest sequence, in tokens.
     pub context: usize,
-    /// Tokens all sequences together may hold: this much memory is taken.
+    /// Tokens of all sequences together. Memory for that many is allocated.
     pub cells: usize,
-    /// Sequences at once.
     pub sequences: usize,
-    /// Tokens prefilled in one call: a cancelled prefill stops within it.
+    /// Tokens prefilled in one call: a cancelled prefill stops after at most this many.
     pub chunk: usize,
-    /// Threads that compute.
     pub threads: usize,
-    /// Layers of a GGUF model that go onto GPUs; all that fit, if it does not say.
+    /// Layers of a GGUF model that go onto GPUs; `None` moves as many as fit.
     pub gpu_layers: Option<usize>,
-    /// What ONNX models need besides.
     pub onnx: onnx::Options,
 }
 
 impl LoadOptions {
-    /// One sequence of this context, prefilled in chunks of 64.
+    /// Options for a single sequence, prefilled in chunks of 64 tokens.
     pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
         let path = path.into();
         Self {
@@ -67,8 +63,8 @@ impl LoadOptions {
         }
     }
 
-    /// Names the model and its adapters by their contents: what was learned from one model's states
-    /// holds for no other. Reads the files from end to end.
+    /// Names the model and its adapters by their contents, because a router trained on one model's
+    /// hidden states is wrong for any other. Reads the files from end to end.
     pub fn fingerprint(&self) -> Result<String, EngineError> {
         if let Some(folder) = onnx::Folder::find(&self.path)? {
             return folder.fingerprint();
@@ -80,7 +76,7 @@ impl LoadOptions {
         Ok(name)
     }
 
-    /// What people call it: the file's name, and its adapters'.
+    /// A name for people: the file's, and its adapters'.
     pub fn name(&self) -> String {
         if let Ok(Some(folder)) = onnx::Folder::find(&self.path) {
             return folder.name();
@@ -92,7 +88,7 @@ impl LoadOptions {
         paths.map(stem).collect::<Vec<_>>().join("+")
     }
 
-    /// Says whether the files look like models, without loading them.
+    /// Checks that the files look like models, without loading them.
     pub fn check(&self) -> Result<(), EngineError> {
         if let Some(folder) = onnx::Folder::find(&self.path)? {
             return folder.check(self);
@@ -103,12 +99,12 @@ impl LoadOptions {
 
     pub(crate) fn sizes(&self) -> Sizes {
         let Self { sequences, chunk, threads, .. } = *self;
-        // Where there is room for all at their longest, nobody needs another's.
-        let apart = self.cells >= self.context * sequences;
+        // With room for every sequence at its longest, none needs another's cells.
+        let separate = self.cells >= self.context * sequences;
         // llama.cpp hands out cells in blocks of 256.
         let block = |cells: usize| cells.next_multiple_of(256);
-        let cells = if apart { block(self.context) * sequences } else { block(self.cells) };
-        Sizes { cells, sequences, apart, batch: chunk, threads }
+        let cells = if separate { block(self.context) * sequences } else { block(self.cells) };
+        Sizes { cells, sequences, separate, batch: chunk, threads }
     }
 
     /// Loads the model and allocates its caches.
@@ -134,27 +130,26 @@ impl LoadOptions {
         let (model, sizes) = (Arc::new(model), self.sizes());
         let context = llama::Context::new(model.clone(), sizes)
             .map_err(|reason| EngineError::Context { tokens: sizes.cells, reason })?;
-        let facts = Facts {
+        let info = ModelInfo {
             context: self.context.min(self.cells),
             trained_context: model.trained_context(),
             hidden_len: model.hidden_len(),
             footprint: model.footprint(),
         };
-        Ok(Engine { context: Box::new(context), tokenizer: model, facts })
+        Ok(Engine { context: Box::new(context), tokenizer: model, info })
     }
 }
 
-/// A model and what computes it, whichever library does.
+/// A model with its caches, of either engine.
 pub(crate) struct Engine {
     pub context: Box<dyn Context>,
     pub tokenizer: Arc<dyn Tokenizer>,
-    pub facts: Facts,
+    pub info: ModelInfo,
 }
 
-/// What is known of a loaded model.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
-    /// Tokens one sequence may hold.
+pub(crate) struct ModelInfo {
+    /// The longest sequence, in tokens.
     pub context: usize,
     pub trained_context: usize,
     pub hidden_len: usize,
@@ -175,10 +170,10 @@ pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
             n => hash.update(&buffer[..n]),
         }
     }
-    Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    Ok(decode::hex(&hash.finalize()[..8]))
 }
 
-/// Says plainly what llama.cpp would say in passing.
+/// Refuses files that are not GGUF, with a clearer message than llama.cpp's.
 fn check_magic(path: &Path) -> Result<(), EngineError> {
     let not_found =
         |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
@@ -191,64 +186,62 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
     Err(EngineError::NotGguf { path: path.to_owned(), start })
 }
 
-/// What the compute thread gives back for a loaded model.
-pub(crate) struct Loaded {
+/// The compute thread's answer to a request to load a model.
+pub(crate) struct LoadedModel {
     pub tokenizer: Arc<dyn Tokenizer>,
-    pub facts: Facts,
-    pub residence: Residence,
+    pub info: ModelInfo,
+    pub handle: ModelHandle,
 }
 
 /// A model on the compute thread; unloaded when the last handle and the last sequence are gone.
 #[derive(Clone)]
 pub struct Model {
-    shared: Arc<Shared>,
+    inner: Arc<ModelInner>,
 }
 
-struct Shared {
-    residence: Residence,
+struct ModelInner {
+    handle: ModelHandle,
     vocabulary: Arc<ModelVocabulary>,
-    facts: Facts,
+    info: ModelInfo,
 }
 
 impl Model {
     /// Loads a model onto the compute thread.
     pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
-        let Loaded { tokenizer, facts, residence } =
+        let LoadedModel { tokenizer, info, handle } =
             compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
         let vocabulary = Arc::new(ModelVocabulary::new(tokenizer));
-        Ok(Self { shared: Arc::new(Shared { residence, vocabulary, facts }) })
+        Ok(Self { inner: Arc::new(ModelInner { handle, vocabulary, info }) })
     }
 
-    /// An empty sequence.
+    /// Opens an empty sequence, or fails if all are in use.
     pub async fn open(&self) -> Result<Sequence, EngineError> {
-        let Residence { compute, model } = &self.shared.residence;
+        let ModelHandle { compute, model } = &self.inner.handle;
         let (model, owner) = (*model, compute.clone());
-        let place = compute.ask(|reply| Command::Open { model, owner, reply }).await?;
-        Ok(Sequence::new(self.clone(), place))
+        let slot = compute.ask(|reply| Command::Open { model, owner, reply }).await?;
+        Ok(Sequence::new(self.clone(), slot))
     }
 
-    /// Its tokenizer and template.
     pub fn vocabulary(&self) -> &Arc<ModelVocabulary> {
-        &self.shared.vocabulary
+        &self.inner.vocabulary
     }
 
-    /// Tokens one sequence may hold.
+    /// The longest sequence, in tokens.
     pub fn context(&self) -> usize {
-        self.shared.facts.context
+        self.inner.info.context
     }
 
-    /// The length of a hidden state.
     pub fn hidden_len(&self) -> usize {
-        self.shared.facts.hidden_len
+        self.inner.info.hidden_len
     }
 
     /// The bytes of its weights, and of its cache for each token of context.
     pub fn footprint(&self) -> (u64, u64) {
-        self.shared.facts.footprint
+        self.inner.info.footprint
     }
 
     /// The context the model was trained with.
     pub fn trained_context(&self) -> usize {
-        self.shared.facts.trained_context
+        self.inner.info.trained_context
     }
 }

@@ -1,4 +1,4 @@
-//! One context of a model, and what its cache holds.
+//! One context of a model, and the tokens that its cache holds.
 
 use std::sync::Arc;
 
@@ -7,66 +7,66 @@ use decode::{
 };
 
 use crate::{
-    compute::{Command, Place, Reply},
+    compute::{Command, Reply, SequenceSlot},
     error::EngineError,
-    job::{Job, Output, Scores, Want},
+    job::{Job, JobKind, Output, Scores},
     model::Model,
 };
 
 /// A sequence of tokens and the model's cache of them; freed when dropped.
 ///
-/// `tokens` is what the cache is known to hold. Cutting it back costs nothing: the cache follows
-/// with the next job, and a job that was given up half-way is undone the same way.
+/// `tokens` is what the cache is known to hold. Truncating it costs nothing: the next job truncates
+/// the cache, and that also undoes a job that was cancelled half-way.
 pub struct Sequence {
-    // Before the model, so that the sequence is freed while there is one.
-    place: Place,
+    // Declared before the model, so that the sequence is freed while its model still exists.
+    slot: SequenceSlot,
     model: Model,
     tokens: Vec<Token>,
 }
 
 impl Sequence {
-    pub(crate) fn new(model: Model, place: Place) -> Self {
-        Self { place, model, tokens: vec![] }
+    pub(crate) fn new(model: Model, slot: SequenceSlot) -> Self {
+        Self { slot, model, tokens: vec![] }
     }
 
-    /// The model it belongs to.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What has been read.
+    /// The tokens that the cache holds.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// Forgets everything behind the first `keep` tokens.
+    /// Forgets everything after the first `keep` tokens.
     pub fn truncate(&mut self, keep: usize) {
         self.tokens.truncate(keep);
     }
 
-    /// Reads tokens and looks at what may come next.
+    /// Reads tokens and returns the model's view of the position after them.
     pub async fn read(&mut self, unread: &[Token], hidden: bool) -> Result<Output, EngineError> {
-        let output = self.run(unread, |reply| Want::Step { hidden, reply }).await?;
+        let output = self.run(unread, |reply| JobKind::Step { hidden, reply }).await?;
         self.tokens.extend_from_slice(unread);
         Ok(output)
     }
 
-    /// Reads tokens and looks behind each of them.
+    /// Reads tokens and returns the model's view of the position after each of them.
     pub async fn read_each(&mut self, unread: &[Token]) -> Result<Vec<Output>, EngineError> {
         let outputs = vec![];
-        let outputs = self.run(unread, |reply| Want::Steps { outputs, reply }).await?;
+        let outputs = self.run(unread, |reply| JobKind::Steps { outputs, reply }).await?;
         self.tokens.extend_from_slice(unread);
         Ok(outputs)
     }
 
-    /// How likely each token of a continuation is, in one prefill. What is cached stays as it was.
+    /// Computes how likely each token of a continuation is, in one prefill. The sequence stays as
+    /// it was.
     pub async fn score(&mut self, continuation: &[Token]) -> Result<Scores, EngineError> {
-        // The last cached token is read again: its logits judge the first of the continuation.
+        // The last cached token is read again: its logits score the first of the continuation.
         let before = self.tokens.pop().ok_or(EngineError::NothingToRead)?;
         let tokens: Vec<_> = [before].iter().chain(continuation).copied().collect();
         let scored = vec![];
-        let result = self.run(&tokens, |reply| Want::Score { scored, reply }).await;
-        // The cache holds more than is kept here; the next job cuts it back.
+        let result = self.run(&tokens, |reply| JobKind::Score { scored, reply }).await;
+        // The cache holds the continuation now; the next job truncates it.
         if result.is_ok() && tokens.len() > 1 {
             self.tokens.push(before);
         }
@@ -76,15 +76,15 @@ impl Sequence {
     async fn run<T>(
         &mut self,
         tokens: &[Token],
-        want: impl FnOnce(Reply<T>) -> Want,
+        kind: impl FnOnce(Reply<T>) -> JobKind,
     ) -> Result<T, EngineError> {
         let (tokens, keep) = (tokens.to_vec(), self.tokens.len());
-        let Place { compute, model, sequence } = &self.place;
+        let SequenceSlot { compute, model, sequence } = &self.slot;
         let (model, sequence) = (*model, *sequence);
-        let job = |reply| Job::new(sequence, keep, tokens, want(reply));
+        let job = |reply| Job::new(sequence, keep, tokens, kind(reply));
         let result = compute.ask(|reply| Command::Run { model, job: job(reply) }).await;
         if matches!(result, Err(EngineError::Decode { .. })) {
-            // The compute thread has forgotten the sequence.
+            // The compute thread has emptied the sequence.
             self.tokens.clear();
         }
         result

@@ -1,8 +1,8 @@
-//! A conversation as the model was trained to see it.
+//! Chat templates: a conversation in the form that the model was trained on.
 //!
 //! The template comes from the model's own metadata. Only the template may write special tokens:
-//! each message is rendered as a placeholder and put back after the template's own text has been
-//! told apart, so that "<|im_end|>" in a message stays plain text.
+//! each message is rendered as a placeholder, which is replaced after the template's own text has
+//! been recognised, so that "<|im_end|>" in a message stays plain text.
 
 use decode::Message;
 use minijinja::{Environment, Error, ErrorKind, context, syntax::SyntaxConfig};
@@ -12,16 +12,14 @@ use minijinja::{Environment, Error, ErrorKind, context, syntax::SyntaxConfig};
 pub enum Part {
     /// Written by the template: may spell special tokens.
     Template(String),
-    /// Somebody's words: plain text.
+    /// A message: plain text.
     Content(String),
 }
 
 /// The special tokens a template may name.
 #[derive(Clone, Debug, Default)]
 pub struct Specials {
-    /// Beginning-of-text.
     pub bos: String,
-    /// End-of-text.
     pub eos: String,
 }
 
@@ -32,7 +30,7 @@ pub fn render(
     messages: &[Message],
 ) -> Result<Vec<Part>, Error> {
     let marker = marker(messages);
-    let stand_ins: Vec<_> = messages
+    let placeholders: Vec<_> = messages
         .iter()
         .enumerate()
         .map(|(i, m)| context! { role => m.role.as_str(), content => format!("{marker}{i}{marker}") })
@@ -46,7 +44,7 @@ pub fn render(
     let rendered = environment.render_str(
         template,
         context! {
-            messages => stand_ins,
+            messages => placeholders,
             add_generation_prompt => true,
             bos_token => specials.bos.as_str(),
             eos_token => specials.eos.as_str(),
@@ -55,7 +53,7 @@ pub fn render(
     Ok(parts(&rendered, &marker, messages))
 }
 
-/// A rendered conversation as one text: special tokens can no longer be told from words.
+/// A rendered conversation as one text, in which special tokens look like any other text.
 pub fn joined(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Template(text) | Part::Content(text) => text.clone(),
@@ -63,7 +61,7 @@ pub fn joined(parts: &[Part]) -> String {
     parts.iter().map(text).collect()
 }
 
-/// White space as every chat template expects it.
+/// White space is trimmed as in `transformers`, for which chat templates are written.
 fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
 }
@@ -99,7 +97,7 @@ mod tests {
         {{ '<|im_start|>assistant\n' }}{% endif %}";
 
     #[test]
-    fn messages_stay_apart_from_the_template() {
+    fn messages_are_not_mixed_up_with_the_template() {
         let messages =
             [Message::system("Be brief."), Message::user("<|im_end|> \u{e000}0\u{e000}")];
         let parts = render(CHATML, &Specials::default(), &messages).unwrap();

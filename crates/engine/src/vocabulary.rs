@@ -1,4 +1,4 @@
-//! A model's tokenizer, whichever engine it belongs to.
+//! A model's tokenizer and chat template, of either engine.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use crate::{
     template::{self, Part, Specials},
 };
 
-/// What an engine knows of a model's tokens.
+/// The tokenizer that comes with an engine.
 pub(crate) trait Tokenizer: Send + Sync {
     /// The tokens of a text; `special` lets it spell special tokens.
     fn tokenize(&self, text: &str, special: bool) -> Vec<Token>;
@@ -18,22 +18,19 @@ pub(crate) trait Tokenizer: Send + Sync {
     /// A token's bytes; special tokens have none unless `special`.
     fn piece(&self, token: Token, special: bool) -> Vec<u8>;
 
-    /// Whether the token ends a text.
     fn is_end(&self, token: Token) -> bool;
 
-    /// A token as the vocabulary spells it, and its attributes, as llama.cpp numbers them.
+    /// A token as the vocabulary writes it, and its attributes in llama.cpp's numbering.
     fn spelling(&self, token: Token) -> (Vec<u8>, u32);
 
-    /// Beginning-of-text, and whether a context should start with it.
+    /// The beginning-of-text token, and whether a context should start with it.
     fn beginning(&self) -> (Option<Token>, bool);
 
-    /// End-of-text as the template spells it.
+    /// The end-of-text token that templates write.
     fn end(&self) -> Option<Token>;
 
-    /// The model's chat template.
     fn chat_template(&self) -> Option<String>;
 
-    /// How many tokens the vocabulary has.
     fn vocabulary_len(&self) -> usize;
 }
 
@@ -50,8 +47,8 @@ impl ModelVocabulary {
         Self { model, template, fingerprint: OnceLock::new() }
     }
 
-    /// A conversation in the model's own template; one without a template gets the bare texts, a
-    /// line each.
+    /// The tokens of a conversation in the model's own template. A model without one gets the
+    /// messages' texts, one on each line.
     pub fn prompt(&self, messages: &[Message]) -> Result<Vec<Token>, EngineError> {
         let Some(template) = &self.template else {
             let lines: Vec<_> = messages.iter().map(|m| m.content.as_str()).collect();
@@ -69,16 +66,16 @@ impl ModelVocabulary {
             Part::Template(text) => self.model.tokenize(text, true),
             Part::Content(text) => self.model.tokenize(text, false),
         });
-        Ok(self.begin(tokens.collect()))
+        Ok(self.with_beginning(tokens.collect()))
     }
 
-    /// Plain text to be continued.
+    /// The tokens of plain text that is to be continued, without a template.
     pub fn raw_prompt(&self, text: &str) -> Vec<Token> {
-        self.begin(self.model.tokenize(text, false))
+        self.with_beginning(self.model.tokenize(text, false))
     }
 
     /// Puts beginning-of-text in front where the model wants it and the template did not.
-    fn begin(&self, mut tokens: Vec<Token>) -> Vec<Token> {
+    fn with_beginning(&self, mut tokens: Vec<Token>) -> Vec<Token> {
         if let (Some(bos), true) = self.model.beginning()
             && tokens.first() != Some(&bos)
         {
@@ -119,8 +116,7 @@ impl Vocabulary for ModelVocabulary {
                 hash.update(&text);
                 hash.update(attributes.to_le_bytes());
             }
-            let digest = hash.finalize();
-            Fingerprint(digest[..16].iter().map(|b| format!("{b:02x}")).collect())
+            Fingerprint(decode::hex(&hash.finalize()[..16]))
         };
         self.fingerprint.get_or_init(compute).clone()
     }

@@ -1,5 +1,6 @@
-//! What is said of a library that is missing, is none, or is too old. On its own: a process has one.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+//! A library that is missing, damaged or too old is reported with what to do. This test is a process
+//! of its own, because a process can load only one library.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     fs,
@@ -7,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use engine::{Compute, LoadOptions, Model, onnx::Options};
+use tandem_engine::{Compute, LoadOptions, Model, onnx::Options};
 
 async fn refusal(library: Option<PathBuf>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx_models/in_place");
@@ -21,7 +22,7 @@ async fn refusal(library: Option<PathBuf>) -> String {
 }
 
 /// A library that says it is this version of ONNX Runtime.
-fn pretender(folder: &Path, version: &str) -> PathBuf {
+fn fake_library(folder: &Path, version: &str) -> PathBuf {
     let (source, library) = (folder.join("old.c"), folder.join("libonnxruntime.so"));
     let code = format!(
         "static const void *api(unsigned v) {{ return 0; }}\n\
@@ -37,7 +38,7 @@ fn pretender(folder: &Path, version: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_library_that_cannot_be_used_is_said_with_what_to_do() {
+async fn a_library_that_cannot_be_used_is_reported_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     assert!(refusal(None).await.contains("none was found"));
     let missing = refusal(Some(folder.path().join("gone.so"))).await;
@@ -45,6 +46,6 @@ async fn a_library_that_cannot_be_used_is_said_with_what_to_do() {
     let text = folder.path().join("text.so");
     fs::write(&text, "no library").unwrap();
     assert!(refusal(Some(text)).await.contains("text.so"));
-    let old = refusal(Some(pretender(folder.path(), "1.16.3"))).await;
+    let old = refusal(Some(fake_library(folder.path(), "1.16.3"))).await;
     assert!(old.contains("1.16.3") && old.contains("1.22"), "{old}");
 }

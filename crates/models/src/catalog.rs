@@ -1,15 +1,13 @@
-//! Which models there are, where their bytes come from and how to know they are right.
+//! The models that can be pulled by name: where their bytes come from, and their hashes.
 
 use serde::Deserialize;
 use thiserror::Error;
 
-/// What a model is used for when none is named.
+/// The role in which a model is used when the user names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Default {
-    /// The small model on this device.
     Edge,
-    /// The large model behind it.
     Cloud,
 }
 
@@ -17,21 +15,14 @@ pub enum Default {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What users call it.
     pub name: String,
-    /// What it is used for when none is named.
     pub default: Option<Default>,
-    /// The machine it is for, as in `x86_64-linux`; any, if it does not say.
+    /// The kind of machine it is for, such as `x86_64-linux`; `None` for any.
     pub target: Option<String>,
-    /// Its file name.
     pub file: String,
-    /// Its size.
     pub bytes: u64,
-    /// Its hash.
     pub sha256: String,
-    /// Its licence.
     pub license: String,
-    /// Where its bytes come from.
     #[serde(rename = "part")]
     pub parts: Vec<Part>,
 }
@@ -40,18 +31,14 @@ pub struct Entry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// The package's name.
     pub package: String,
-    /// Its exact version.
     pub version: String,
-    /// The platform whose package is wanted, whatever Python runs here; this one's, if it does not
-    /// say.
+    /// The platform of the package that is wanted, for example a newer one than this machine's
+    /// Python supports; `None` for this machine's own.
     pub platform: Option<String>,
     /// The file inside it.
     pub member: String,
-    /// That file's size.
     pub bytes: u64,
-    /// That file's hash.
     pub sha256: String,
 }
 
@@ -59,40 +46,24 @@ pub struct Part {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalog {
-    /// In the order they are pulled.
     #[serde(rename = "model")]
     pub models: Vec<Entry>,
-    /// Libraries that are pulled by name.
+    /// Libraries, which are pulled only by name.
     #[serde(default, rename = "library")]
     pub libraries: Vec<Entry>,
 }
 
-/// Why a catalog is refused.
 #[derive(Debug, Error)]
 pub enum CatalogError {
-    /// Not TOML, or not a catalog.
     #[error("the catalog cannot be read: {0}")]
     Toml(#[from] toml::de::Error),
-    /// The parts do not add up.
-    #[error("the catalog's parts of {name} have {parts} bytes, and the model {bytes}")]
-    Sizes {
-        /// The model.
-        name: String,
-        /// What its parts add up to.
-        parts: u64,
-        /// What it should be.
-        bytes: u64,
-    },
-    /// A file name that leads elsewhere.
+    #[error("the catalog's parts of {name} have {parts} bytes together, but the model has {bytes}")]
+    Sizes { name: String, parts: u64, bytes: u64 },
     #[error("the catalog's file name {file:?} is not a plain file name")]
-    FileName {
-        /// The name.
-        file: String,
-    },
+    FileName { file: String },
 }
 
 impl Catalog {
-    /// The default pair.
     pub fn built_in() -> Result<Self, CatalogError> {
         Self::parse(include_str!("../catalog.toml"))
     }
@@ -113,7 +84,6 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The model of this name.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.models.iter().find(|m| m.name == name)
     }
@@ -125,7 +95,6 @@ impl Catalog {
         self.libraries.iter().filter(|entry| entry.name == name).find(fits)
     }
 
-    /// The model used when none is named.
     pub fn default(&self, role: Default) -> Option<&Entry> {
         self.models.iter().find(|m| m.default == Some(role))
     }

@@ -1,4 +1,4 @@
-//! SHA-256, as the catalog writes it.
+//! SHA-256 as lower-case hexadecimal digits.
 
 use std::{
     fs::File,
@@ -10,17 +10,15 @@ use sha2::{Digest, Sha256};
 
 const BUFFER: usize = 1 << 20;
 
-/// The hash of a whole file.
 pub fn of_file(path: &Path) -> io::Result<String> {
     of(File::open(path)?)
 }
 
-/// The hash of everything a reader gives.
 pub fn of(reader: impl Read) -> io::Result<String> {
     copy(reader, |_| Ok(())).map(|(_, hash)| hash)
 }
 
-/// Hands on everything a reader gives; returns how much it was, and its hash.
+/// Copies a reader to `write`; returns the number of bytes and their hash.
 pub fn copy(
     mut reader: impl Read,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
@@ -30,8 +28,7 @@ pub fn copy(
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            let digest = hash.finalize();
-            return Ok((bytes, digest.iter().map(|b| format!("{b:02x}")).collect()));
+            return Ok((bytes, decode::hex(&hash.finalize())));
         }
         hash.update(&buffer[..count]);
         write(&buffer[..count])?;

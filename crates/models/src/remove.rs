@@ -1,4 +1,4 @@
-//! Taking a pulled model or library of the catalog off this machine.
+//! Deletes a model or library of the catalog from this machine.
 
 use std::{fs, io};
 
@@ -8,7 +8,7 @@ use crate::{
     pull::{PullError, lock},
 };
 
-/// Removes what was pulled of a model or library, whole or in part, and returns how many bytes it
+/// Deletes a model or library, even if only part of it was pulled, and returns how many bytes it
 /// had; `None` if nothing of it is here.
 pub fn remove(home: &Home, catalog: &Catalog, name: &str) -> Result<Option<u64>, PullError> {
     let model = catalog.find(name).map(|entry| (entry, home.model(entry)));

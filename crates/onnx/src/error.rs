@@ -1,4 +1,4 @@
-//! What can be wrong with an ONNX file, or with a model that is to become one.
+//! What can be wrong with an ONNX file.
 
 use std::{io, path::PathBuf};
 
@@ -6,198 +6,46 @@ use thiserror::Error;
 
 use crate::hidden::Candidate;
 
-/// Bytes that are no protocol-buffer message.
+/// Why bytes are not a valid protocol-buffer message.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// The file ends too soon.
     #[error("it ends in the middle of a field: the file is truncated or damaged")]
     Truncated,
-    /// An integer of more than 64 bits.
-    #[error("it holds an integer that does not end: the file is damaged")]
+    #[error("it holds an integer of more than 64 bits: the file is damaged")]
     Varint,
-    /// A tag that means nothing.
-    #[error("it holds the field tag {tag}, which means nothing: the file is damaged")]
-    Tag {
-        /// The tag.
-        tag: u64,
-    },
-    /// A field of another kind than its number says.
+    #[error("it holds the invalid field tag {tag}: the file is damaged")]
+    Tag { tag: u64 },
     #[error("field {number} has the wrong kind")]
-    Kind {
-        /// The field.
-        number: u32,
-    },
-    /// A string that is none.
+    Kind { number: u32 },
     #[error("field {number} is not UTF-8")]
-    Text {
-        /// The field.
-        number: u32,
-    },
-    /// More numbers than make sense.
+    Text { number: u32 },
     #[error("field {number} holds more than {most} numbers")]
-    TooMany {
-        /// The field.
-        number: u32,
-        /// What is allowed.
-        most: usize,
-    },
+    TooMany { number: u32, most: usize },
 }
 
 /// Why an ONNX model cannot be read or changed.
 #[derive(Debug, Error)]
 pub enum OnnxError {
-    /// A file or folder failed.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Not a model.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is not an ONNX model: {source}", path.display())]
-    Wire {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: WireError,
-    },
-    /// A message without a graph.
+    Wire { path: PathBuf, source: WireError },
     #[error("{} is not an ONNX model: it has no graph", path.display())]
-    NoGraph {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Larger than the format allows.
+    NoGraph { path: PathBuf },
     #[error("{} has {bytes} bytes; an ONNX file has at most 2 GiB, weights beyond that are external data", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
-    /// A graph larger than any model's.
-    #[error("{} has more than {most} {what}: that is no model", path.display())]
-    TooMany {
-        /// The file.
-        path: PathBuf,
-        /// Of what.
-        what: &'static str,
-        /// What is allowed.
-        most: usize,
-    },
-    /// A graph that feeds itself.
+    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("{} has more than {most} {what}, so it cannot be a language model", path.display())]
+    TooMany { path: PathBuf, what: &'static str, most: usize },
     #[error("{}: the graph is cyclic: the node {node:?} depends on its own output", path.display())]
-    Cyclic {
-        /// The file.
-        path: PathBuf,
-        /// A node of the circle.
-        node: String,
-    },
-    /// Branches in branches in branches.
+    Cyclic { path: PathBuf, node: String },
     #[error("{}: branches are nested deeper than {most}", path.display())]
-    TooDeep {
-        /// The file.
-        path: PathBuf,
-        /// What is allowed.
-        most: usize,
-    },
-    /// The hidden state was not found, or more than one could be it.
+    TooDeep { path: PathBuf, most: usize },
     #[error("{}: {reason}{}", path.display(), Candidate::describe(candidates))]
-    Hidden {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-        /// What it could be.
-        candidates: Vec<Candidate>,
-    },
-    /// `--tensor` names nothing.
-    #[error("{}: no node gives out a tensor called {tensor:?}{}", path.display(), Candidate::describe(candidates))]
-    NoTensor {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        tensor: String,
-        /// What it could be.
-        candidates: Vec<Candidate>,
-    },
-    /// Nothing to do.
-    #[error("{} gives out its hidden state already, as {output:?}: use it as it is", path.display())]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// The output.
-        output: String,
-    },
-    /// A file the model needs is missing or short.
+    Hidden { path: PathBuf, reason: String, candidates: Vec<Candidate> },
+    #[error("{}: it has no tensor called {tensor:?}{}", path.display(), Candidate::describe(candidates))]
+    NoTensor { path: PathBuf, tensor: String, candidates: Vec<Candidate> },
+    #[error("{} already has its hidden state as the output {output:?}: use it as it is", path.display())]
+    Exposed { path: PathBuf, output: String },
     #[error("{}: its external data {} cannot be used: {reason}", path.display(), file.display())]
-    External {
-        /// The model.
-        path: PathBuf,
-        /// The file it names.
-        file: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
-/// Why a GGUF model cannot be written as ONNX.
-#[derive(Debug, Error)]
-pub enum ExportError {
-    /// A file or folder failed.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Not a GGUF file, or a damaged one.
-    #[error("{} cannot be read as GGUF: {reason}", path.display())]
-    Gguf {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A family we do not write.
-    #[error("{} is a {architecture} model; only the llama and qwen2 families can be exported", path.display())]
-    Architecture {
-        /// The file.
-        path: PathBuf,
-        /// What it says it is.
-        architecture: String,
-    },
-    /// Something about it that we do not write.
-    #[error("{} cannot be exported: {reason}", path.display())]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// What.
-        reason: String,
-    },
-    /// Quantising a second time.
-    #[error(
-        "{} holds {kind} weights already ({tensor}): rounding them to 4 bits a second time breaks the \
-         model (measured: 0.60 agreement with the original). Export int8, begin with full-precision \
-         weights, or force it",
-        path.display()
-    )]
-    FourBits {
-        /// The file.
-        path: PathBuf,
-        /// The kind of weight it has.
-        kind: String,
-        /// Where.
-        tensor: String,
-    },
-    /// A LoRA of another model.
-    #[error("the adapter {} does not fit the model: {reason}", path.display())]
-    Adapter {
-        /// The adapter.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    External { path: PathBuf, file: PathBuf, reason: String },
 }

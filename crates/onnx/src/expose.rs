@@ -1,4 +1,4 @@
-//! Making the hidden state an output, with everything else as it was.
+//! Makes the hidden state an output of the graph and leaves everything else as it is.
 
 use std::{
     fs,
@@ -9,20 +9,20 @@ use std::{
 use crate::{
     error::{OnnxError, WireError},
     external,
-    graph::{ElementType, File, Graph, Refused},
+    graph::{ElementType, File, Graph, GraphError},
     hidden::Hidden,
     wire::{Message, fields, prefix},
 };
 
-/// A file with its hidden state given out: the old bytes, with a few new ones between.
+/// A file with one more output: the old bytes with a few new ones between them.
 #[derive(Debug)]
 pub struct Exposure<'a> {
     pieces: Pieces<'a>,
-    /// The output that holds the hidden state.
+    /// The name of the new output.
     pub output: String,
 }
 
-/// Bytes that are kept and bytes that are new, in order.
+/// Old and new bytes, in order.
 #[derive(Debug, Default)]
 struct Pieces<'a> {
     pieces: Vec<Piece<'a>>,
@@ -62,14 +62,12 @@ impl<'a> Pieces<'a> {
 }
 
 impl<'a> Exposure<'a> {
-    /// Plans the change.
     pub fn new(file: &'a File, graph: &Graph<'a>, hidden: &Hidden) -> Result<Self, OnnxError> {
         let pieces = model(file.bytes(), graph, hidden);
-        let pieces = pieces.map_err(|e| file.refuse(Refused::Wire(e)))?;
+        let pieces = pieces.map_err(|e| file.error(GraphError::Wire(e)))?;
         Ok(Self { pieces, output: hidden.tensor.clone() })
     }
 
-    /// The changed file, whole.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.pieces.length);
         for piece in &self.pieces.pieces {
@@ -95,7 +93,8 @@ fn model<'a>(bytes: &'a [u8], graph: &Graph<'a>, hidden: &Hidden) -> Result<Piec
     Ok(pieces)
 }
 
-/// A graph with one more output; where the logits come out of an `If`, so does the hidden state.
+/// Adds an output to a graph. Where the logits are an output of an `If`, the hidden state becomes one
+/// too.
 fn changed_graph<'a>(
     bytes: &'a [u8],
     hidden: &Hidden,
@@ -152,11 +151,11 @@ fn changed_if<'a>(node: &'a [u8], hidden: &Hidden, output: &str) -> Result<Piece
     Ok(pieces)
 }
 
-/// Describes an output as far as it is known; a runtime infers the rest.
+/// Describes an output as far as its type is known; the runtime infers the rest.
 fn value_info(name: &str, element: Option<ElementType>) -> Message {
     let info = Message::new().text(1, name);
     match element {
-        // No shape: where the positions were flattened into one dimension is not for us to say.
+        // No shape is given, because some graphs flatten batch and positions into one dimension.
         Some(element) => {
             let tensor = Message::new().int(1, element.number());
             info.message(2, &Message::new().message(1, &tensor))
@@ -165,9 +164,9 @@ fn value_info(name: &str, element: Option<ElementType>) -> Message {
     }
 }
 
-/// Writes `input` to `output` with its hidden state given out, and returns that output's name.
-/// External data stays where it is when both are in one folder, and is linked beside the new file
-/// otherwise.
+/// Writes `input` to `output` with the hidden state as one more output, and returns its name.
+/// External data stays where it is if both files are in one folder, and is linked beside the new
+/// file otherwise.
 pub fn expose(input: &Path, output: &Path, tensor: Option<&str>) -> Result<String, OnnxError> {
     let file = File::read(input)?;
     let graph = file.graph()?;
@@ -181,11 +180,11 @@ pub fn expose(input: &Path, output: &Path, tensor: Option<&str>) -> Result<Strin
     let exposure = Exposure::new(&file, &graph, &hidden)?;
     external::check(&file, &graph)?;
     write(output, &exposure.pieces)?;
-    external::bring(&file, &graph, output)?;
+    external::place_beside(&file, &graph, output)?;
     Ok(exposure.output)
 }
 
-/// Writes a file under another name first: one that is half-written never has the final name.
+/// Writes under a temporary name first, so that a half-written file never has the final name.
 fn write(path: &Path, pieces: &Pieces<'_>) -> Result<(), OnnxError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}", std::process::id()));
@@ -198,7 +197,7 @@ fn write(path: &Path, pieces: &Pieces<'_>) -> Result<(), OnnxError> {
         fs::rename(&partial, path)
     })();
     written.map_err(|e| {
-        // The failure itself is what matters; what was left behind may not even exist.
+        // The write error is the one to report; the temporary file may not even exist.
         drop(fs::remove_file(&partial));
         failed(e)
     })

@@ -1,4 +1,4 @@
-//! The files a model keeps its weights in.
+//! The separate files in which a model keeps its weights.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use crate::{
     graph::{File, Graph},
 };
 
-/// The files a graph's weights are in, from the model's folder, and how long each must be.
+/// The files with a graph's weights, relative to the model's folder, and their minimum sizes.
 pub fn files(file: &File, graph: &Graph<'_>) -> Result<BTreeMap<PathBuf, u64>, OnnxError> {
     let mut files = BTreeMap::new();
     for tensor in graph.initializers.values() {
@@ -29,7 +29,8 @@ pub fn files(file: &File, graph: &Graph<'_>) -> Result<BTreeMap<PathBuf, u64>, O
     Ok(files)
 }
 
-/// Says what is missing, before a runtime says it less plainly.
+/// Checks that the files exist and are long enough, with clearer errors than the runtime's; returns
+/// their paths.
 pub fn check(file: &File, graph: &Graph<'_>) -> Result<Vec<PathBuf>, OnnxError> {
     let mut found = vec![];
     for (location, needed) in files(file, graph)? {
@@ -48,9 +49,9 @@ pub fn check(file: &File, graph: &Graph<'_>) -> Result<Vec<PathBuf>, OnnxError> 
     Ok(found)
 }
 
-/// Puts a model's external data beside a changed copy of it: nothing in the same folder, a link
-/// where the disk allows one, else a copy.
-pub(crate) fn bring(file: &File, graph: &Graph<'_>, output: &Path) -> Result<(), OnnxError> {
+/// Puts a model's external data beside a changed copy of the model: as a hard link where the disk
+/// allows one, else as a copy. In the same folder there is nothing to do.
+pub(crate) fn place_beside(file: &File, graph: &Graph<'_>, output: &Path) -> Result<(), OnnxError> {
     let (from, to) = (folder(file.path()), folder(output));
     let same = matches!((from.canonicalize(), to.canonicalize()), (Ok(a), Ok(b)) if a == b);
     if same {
@@ -58,7 +59,7 @@ pub(crate) fn bring(file: &File, graph: &Graph<'_>, output: &Path) -> Result<(),
     }
     for location in files(file, graph)?.into_keys() {
         let (source, target) = (from.join(&location), to.join(&location));
-        // A link to a link would lead nowhere from another folder.
+        // A hard link to a relative symbolic link would be dangling in another folder.
         let source = source.canonicalize().unwrap_or(source);
         let placed = target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
             match fs::hard_link(&source, &target) {
@@ -73,7 +74,6 @@ pub(crate) fn bring(file: &File, graph: &Graph<'_>, output: &Path) -> Result<(),
     Ok(())
 }
 
-/// A file's folder.
 pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

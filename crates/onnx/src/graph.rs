@@ -1,4 +1,4 @@
-//! What a file says of its graph, borrowed from its bytes.
+//! The graph of an ONNX file, borrowed from its bytes.
 
 use std::{
     collections::HashMap,
@@ -11,41 +11,32 @@ use crate::{
     wire::{Field, Fields, Value, fields},
 };
 
-/// A message of protocol buffers cannot be larger.
-const MOST_BYTES: u64 = 2 << 30;
+/// The largest protocol-buffer message.
+const MAX_BYTES: u64 = 2 << 30;
 
-/// Nodes, tensors or names of one graph: the largest models have some ten thousands. A small file
-/// can claim to hold many empty ones.
-const MOST_ITEMS: usize = 500_000;
+/// The most nodes, tensors or names of one graph. The largest models have some ten thousands, but a
+/// small malicious file can hold millions of empty ones.
+const MAX_ITEMS: usize = 500_000;
 
-/// Dimensions of one tensor.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 
-/// How one number of a tensor is stored.
+/// The number format of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
-    /// 32-bit float.
     Float,
-    /// Unsigned bytes.
     Uint8,
-    /// Signed bytes.
     Int8,
-    /// 32-bit integers.
     Int32,
-    /// 64-bit integers.
     Int64,
-    /// Yes or no.
     Bool,
-    /// 16-bit float.
     Float16,
-    /// 16-bit float with the range of 32.
     Bfloat16,
-    /// Anything else, by ONNX's number.
+    /// Any other type, by its number in the ONNX format.
     Other(i64),
 }
 
 impl ElementType {
-    /// From ONNX's number.
+    /// From the number in the ONNX format.
     pub fn from_number(number: i64) -> Self {
         match number {
             1 => Self::Float,
@@ -60,7 +51,6 @@ impl ElementType {
         }
     }
 
-    /// ONNX's number.
     pub fn number(self) -> i64 {
         match self {
             Self::Float => 1,
@@ -76,80 +66,64 @@ impl ElementType {
     }
 }
 
-/// One dimension: a number, or a name for one that changes.
+/// One dimension of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// Always this.
     Fixed(i64),
-    /// Decided when it runs; may have no name.
+    /// Known only when the model runs; the name may be empty.
     Named(String),
 }
 
-/// A tensor's name and what is known of it.
+/// A tensor's name, and its type and shape if they are given.
 #[derive(Clone, Debug, Default)]
 pub struct ValueInfo<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// How its numbers are stored.
     pub element: Option<ElementType>,
-    /// Its shape.
     pub shape: Option<Vec<Dimension>>,
-    /// The whole message.
     pub bytes: &'a [u8],
 }
 
-/// Weights.
 #[derive(Clone, Debug)]
 pub struct Tensor<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its shape.
     pub dims: Vec<i64>,
-    /// How its numbers are stored.
     pub element: ElementType,
-    /// Where its bytes are, if not in the file.
+    /// Set if its bytes are in another file.
     pub external: Option<External<'a>>,
 }
 
 /// A range of another file.
 #[derive(Clone, Debug, Default)]
 pub struct External<'a> {
-    /// The file, from the model's folder.
+    /// The file, relative to the model's folder.
     pub location: &'a str,
-    /// Where it begins.
     pub offset: u64,
-    /// How long it is, if the model says.
+    /// The rest of the file if the model gives no length.
     pub length: Option<u64>,
 }
 
-/// An operation.
 #[derive(Clone, Debug, Default)]
 pub struct Node<'a> {
-    /// Its name; may be empty.
+    /// May be empty.
     pub name: &'a str,
-    /// What it does.
     pub op: &'a str,
-    /// Tensors it reads; an empty name stands for one that is left out.
+    /// An empty name stands for an optional input that is left out.
     pub inputs: Vec<&'a str>,
-    /// Tensors it gives out.
     pub outputs: Vec<&'a str>,
-    /// The whole message.
     pub bytes: &'a [u8],
 }
 
 /// An attribute of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute<'a> {
-    /// A number.
     Int(i64),
-    /// A graph of its own.
+    /// A nested graph, for example a branch of an `If`.
     Graph(&'a [u8]),
-    /// A tensor.
     Tensor(&'a [u8]),
 }
 
 impl<'a> Node<'a> {
-    /// The attribute of this name, if it is of a kind we read.
+    /// The attribute with this name; `None` also if its type is not one of [`Attribute`]'s.
     pub fn attribute(&self, name: &str) -> Result<Option<Attribute<'a>>, WireError> {
         for field in fields(self.bytes) {
             let field = field?;
@@ -176,7 +150,7 @@ impl<'a> Node<'a> {
         Ok(None)
     }
 
-    /// A number, where it is given.
+    /// An integer attribute.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.attribute(name) {
             Ok(Some(Attribute::Int(value))) => Some(value),
@@ -185,41 +159,36 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A graph and where everything in it comes from.
+/// A graph, with an index of which node produces which tensor.
 #[derive(Clone, Debug, Default)]
 pub struct Graph<'a> {
-    /// In the order of the file.
     pub nodes: Vec<Node<'a>>,
-    /// Weights by name.
     pub initializers: HashMap<&'a str, Tensor<'a>>,
-    /// What must be fed. Old models list their weights here too; those are left out.
+    /// The inputs to be provided. Old models list their weights here too; those are left out.
     pub inputs: Vec<ValueInfo<'a>>,
-    /// What comes out.
     pub outputs: Vec<ValueInfo<'a>>,
-    /// What is known of tensors between.
+    /// Intermediate tensors whose types are given.
     pub values: HashMap<&'a str, ValueInfo<'a>>,
-    /// Which node gives out a tensor.
+    /// The index of the node that produces a tensor.
     pub producers: HashMap<&'a str, usize>,
-    /// The whole message.
     pub bytes: &'a [u8],
 }
 
-/// Why a graph is refused, before the file's name is known.
+/// Why a graph cannot be read. [`File::error`] adds the file's name.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum GraphError {
     Wire(WireError),
     TooMany { what: &'static str, most: usize },
 }
 
-impl From<WireError> for Refused {
+impl From<WireError> for GraphError {
     fn from(error: WireError) -> Self {
         Self::Wire(error)
     }
 }
 
 impl<'a> Graph<'a> {
-    /// Reads a graph's message.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refused> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, GraphError> {
         let mut graph = Self { bytes, ..Self::default() };
         for field in fields(bytes) {
             let field = field?;
@@ -244,8 +213,8 @@ impl<'a> Graph<'a> {
                 ("outputs", graph.outputs.len()),
                 ("tensors", graph.values.len()),
             ];
-            if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count > MOST_ITEMS) {
-                return Err(Refused::TooMany { what, most: MOST_ITEMS });
+            if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count > MAX_ITEMS) {
+                return Err(GraphError::TooMany { what, most: MAX_ITEMS });
             }
         }
         for (i, node) in graph.nodes.iter().enumerate() {
@@ -258,19 +227,19 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// The node that gives out a tensor.
+    /// The node that produces a tensor.
     pub fn producer(&self, tensor: &str) -> Option<&Node<'a>> {
         self.producers.get(tensor).and_then(|&i| self.nodes.get(i))
     }
 
-    /// What is known of a tensor, wherever it is listed.
+    /// The type and shape of a tensor, if the file gives them.
     pub fn value(&self, tensor: &str) -> Option<&ValueInfo<'a>> {
         let listed = self.outputs.iter().chain(&self.inputs).find(|v| v.name == tensor);
         listed.or_else(|| self.values.get(tensor))
     }
 }
 
-fn node(bytes: &[u8]) -> Result<Node<'_>, Refused> {
+fn node(bytes: &[u8]) -> Result<Node<'_>, GraphError> {
     let mut node = Node { bytes, ..Node::default() };
     for field in fields(bytes) {
         let field = field?;
@@ -281,20 +250,20 @@ fn node(bytes: &[u8]) -> Result<Node<'_>, Refused> {
             4 => node.op = field.text()?,
             _ => {}
         }
-        if node.inputs.len().max(node.outputs.len()) > MOST_ITEMS {
-            return Err(Refused::TooMany { what: "tensors", most: MOST_ITEMS });
+        if node.inputs.len().max(node.outputs.len()) > MAX_ITEMS {
+            return Err(GraphError::TooMany { what: "tensors", most: MAX_ITEMS });
         }
     }
     Ok(node)
 }
 
-/// Reads a tensor's description, not its numbers.
+/// Reads a tensor's description without its numbers.
 pub(crate) fn tensor(bytes: &[u8]) -> Result<Tensor<'_>, WireError> {
     let (mut name, mut dims, mut element, mut external) = ("", vec![], 0, None);
     for field in fields(bytes) {
         let field = field?;
         match field.number {
-            1 => field.ints(&mut dims, MOST_DIMENSIONS)?,
+            1 => field.ints(&mut dims, MAX_DIMENSIONS)?,
             2 => element = field.int()?,
             8 => name = field.text()?,
             13 => {
@@ -356,8 +325,8 @@ fn shape(bytes: &[u8]) -> Result<Vec<Dimension>, WireError> {
         if field.number != 1 {
             continue;
         }
-        if shape.len() >= MOST_DIMENSIONS {
-            return Err(WireError::TooMany { number: 1, most: MOST_DIMENSIONS });
+        if shape.len() >= MAX_DIMENSIONS {
+            return Err(WireError::TooMany { number: 1, most: MAX_DIMENSIONS });
         }
         let mut dimension = Dimension::Named(String::new());
         for part in fields(field.bytes()?) {
@@ -385,29 +354,26 @@ pub struct File {
 }
 
 impl File {
-    /// Reads a file; its external data stays where it is.
+    /// Reads a file without its external data.
     pub fn read(path: &Path) -> Result<Self, OnnxError> {
         let failed = |source| OnnxError::Io { path: path.into(), source };
         let size = fs::metadata(path).map_err(failed)?.len();
-        if size > MOST_BYTES {
+        if size > MAX_BYTES {
             return Err(OnnxError::TooLarge { path: path.into(), bytes: size });
         }
         Ok(Self { path: path.into(), bytes: fs::read(path).map_err(failed)? })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its graph.
     pub fn graph(&self) -> Result<Graph<'_>, OnnxError> {
-        let wire = |e: WireError| self.refuse(Refused::Wire(e));
+        let wire = |e: WireError| self.error(GraphError::Wire(e));
         let mut found = None;
         for field in fields(&self.bytes) {
             let field = field.map_err(wire)?;
@@ -416,14 +382,14 @@ impl File {
             }
         }
         let graph = found.ok_or_else(|| OnnxError::NoGraph { path: self.path.clone() })?;
-        Graph::parse(graph).map_err(|refused| self.refuse(refused))
+        Graph::parse(graph).map_err(|error| self.error(error))
     }
 
-    pub(crate) fn refuse(&self, refused: Refused) -> OnnxError {
+    pub(crate) fn error(&self, error: GraphError) -> OnnxError {
         let path = self.path.clone();
-        match refused {
-            Refused::Wire(source) => OnnxError::Wire { path, source },
-            Refused::TooMany { what, most } => OnnxError::TooMany { path, what, most },
+        match error {
+            GraphError::Wire(source) => OnnxError::Wire { path, source },
+            GraphError::TooMany { what, most } => OnnxError::TooMany { path, what, most },
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Which tensor is the hidden state: what the last matrix multiplication before the logits reads.
+//! Finds the hidden state: the input of the last matrix multiplication before the logits.
 //!
-//! Names differ from tool to tool, the shape of the thing does not. From the logits we walk back
-//! over operations that only reshape, cut, scale or convert, until we meet multiplications with a
-//! fixed matrix; what they read is the hidden state.
+//! Names differ from tool to tool, but the structure does not. The search walks back from the logits
+//! over operations that only reshape, slice, scale or convert, to multiplications with a constant
+//! matrix. Their input is the hidden state.
 
 use std::{collections::HashMap, fmt};
 
 use crate::{
     error::{OnnxError, WireError},
-    graph::{Attribute, Dimension, ElementType, File, Graph, Node, Refused},
+    graph::{Attribute, Dimension, ElementType, File, Graph, GraphError, Node},
 };
 
-/// Branches in branches.
-pub(crate) const MOST_DEEP: usize = 4;
+/// The deepest nesting of `If` branches.
+pub(crate) const MAX_DEPTH: usize = 4;
 
-/// Candidates named in a message.
-const MOST_CANDIDATES: usize = 12;
+/// The most candidates listed in a message.
+const MAX_CANDIDATES: usize = 12;
 
-/// Operations whose first input alone carries the values on.
-const PASSING: [&str; 12] = [
+/// Operations that pass on the values of their first input.
+const PASS_THROUGH_OPS: [&str; 12] = [
     "Cast",
     "CastLike",
     "Reshape",
@@ -33,11 +33,10 @@ const PASSING: [&str; 12] = [
     "Clip",
 ];
 
-/// Operations that scale or shift, with the values on either side.
-const SCALING: [&str; 6] = ["Mul", "Div", "Add", "Sub", "Tanh", "Softcap"];
+/// Operations that scale or shift; the values may be any of their inputs.
+const SCALING_OPS: [&str; 6] = ["Mul", "Div", "Add", "Sub", "Tanh", "Softcap"];
 
-/// Multiplications with a matrix.
-const HEADS: [&str; 12] = [
+const MATMUL_OPS: [&str; 12] = [
     "MatMul",
     "Gemm",
     "FusedMatMul",
@@ -52,26 +51,25 @@ const HEADS: [&str; 12] = [
     "QGemm",
 ];
 
-/// What turns the hidden state into bytes before some of them.
-const QUANTISING: [&str; 2] = ["DynamicQuantizeLinear", "QuantizeLinear"];
+/// Operations that quantise the hidden state before a multiplication.
+const QUANTIZE_OPS: [&str; 2] = ["DynamicQuantizeLinear", "QuantizeLinear"];
 
-/// Operations that leave a fixed matrix fixed.
-const STEADY: [&str; 5] = ["Transpose", "Cast", "Identity", "DequantizeLinear", "Reshape"];
+/// Operations whose result is constant if their input is.
+const CONSTANT_OPS: [&str; 5] = ["Transpose", "Cast", "Identity", "DequantizeLinear", "Reshape"];
 
-/// Where the hidden state is.
+/// The hidden state of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
-    /// The tensor, in the graph or the branch it lives in.
+    /// The tensor's name in its graph or branch.
     pub tensor: String,
-    /// The output that holds the logits.
+    /// The name of the output with the logits.
     pub logits: String,
-    /// How long one hidden state is, where the matrix says.
+    /// The length of a hidden state, if the matrix gives it.
     pub width: Option<usize>,
-    /// How many logits there are, where the matrix says.
+    /// The number of logits, if the matrix gives it.
     pub vocabulary: Option<usize>,
-    /// How its numbers are stored, where that is known.
     pub element: Option<ElementType>,
-    /// The hidden states of both branches, where the logits come out of an `If`.
+    /// The hidden states of both branches, if the logits are an output of an `If`.
     pub branches: Vec<Branch>,
 }
 
@@ -80,18 +78,16 @@ pub struct Hidden {
 pub struct Branch {
     /// `then_branch` or `else_branch`.
     pub attribute: &'static str,
-    /// The hidden state there.
     pub hidden: Hidden,
 }
 
 /// A tensor that may be the hidden state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
     pub tensor: String,
     /// The operation that reads it.
     pub reader: String,
-    /// Its shape, as far as it is known.
+    /// Its shape as text, as far as it is known.
     pub shape: String,
 }
 
@@ -102,34 +98,34 @@ impl fmt::Display for Candidate {
 }
 
 impl Candidate {
-    /// A list for people.
+    /// The end of an error message that lists the candidates.
     pub(crate) fn describe(candidates: &[Self]) -> String {
         if candidates.is_empty() {
             return String::new();
         }
         let lines: Vec<_> = candidates.iter().map(|c| format!("\n  {c}")).collect();
-        format!("; candidates, to be chosen with --tensor:{}", lines.concat())
+        format!("; choose one of these candidates with --tensor:{}", lines.concat())
     }
 }
 
-/// Why it was not found, before the file's name is known.
+/// Why the hidden state was not found. [`Hidden::find`] adds the file's name.
 #[derive(Debug)]
-pub(crate) enum Lost {
-    Refused(Refused),
+pub(crate) enum SearchError {
+    Graph(GraphError),
     Cyclic { node: String },
     TooDeep,
     NotFound { reason: String, candidates: Vec<Candidate> },
 }
 
-impl From<WireError> for Lost {
+impl From<WireError> for SearchError {
     fn from(error: WireError) -> Self {
-        Self::Refused(Refused::Wire(error))
+        Self::Graph(GraphError::Wire(error))
     }
 }
 
-impl From<Refused> for Lost {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<GraphError> for SearchError {
+    fn from(error: GraphError) -> Self {
+        Self::Graph(error)
     }
 }
 
@@ -138,19 +134,19 @@ impl Hidden {
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
         let path = || file.path().to_owned();
         find(&Scope { graph, outer: None }, 0)
-            .map_err(|lost| match lost {
-                Lost::Refused(refused) => file.refuse(refused),
-                Lost::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
-                Lost::TooDeep => OnnxError::TooDeep { path: path(), most: MOST_DEEP },
-                Lost::NotFound { reason, candidates } => {
+            .map_err(|error| match error {
+                SearchError::Graph(error) => file.error(error),
+                SearchError::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
+                SearchError::TooDeep => OnnxError::TooDeep { path: path(), most: MAX_DEPTH },
+                SearchError::NotFound { reason, candidates } => {
                     OnnxError::Hidden { path: path(), reason, candidates }
                 }
             })
-            .or_else(|error| Self::chosen(file, graph, error))
+            .or_else(|error| Self::already_output(file, graph, error))
     }
 
-    /// Where several tensors could be it and one of them is an output, somebody has chosen.
-    fn chosen(file: &File, graph: &Graph<'_>, error: OnnxError) -> Result<Self, OnnxError> {
+    /// If several tensors are candidates and one of them is an output, somebody has chosen that one.
+    fn already_output(file: &File, graph: &Graph<'_>, error: OnnxError) -> Result<Self, OnnxError> {
         let OnnxError::Hidden { candidates, .. } = &error else { return Err(error) };
         let mut given =
             candidates.iter().filter(|c| graph.outputs.iter().any(|o| o.name == c.tensor));
@@ -160,7 +156,7 @@ impl Hidden {
         }
     }
 
-    /// A tensor the user named.
+    /// Takes a tensor that the user has named.
     pub fn named(file: &File, graph: &Graph<'_>, tensor: &str) -> Result<Self, OnnxError> {
         let scope = Scope { graph, outer: None };
         if !graph.producers.contains_key(tensor) {
@@ -182,7 +178,7 @@ impl Hidden {
         })
     }
 
-    /// The graph output that already holds it, if there is one.
+    /// The output that already is the hidden state, if there is one.
     pub fn output<'a>(&self, graph: &Graph<'a>) -> Option<&'a str> {
         if !self.branches.is_empty() {
             return None;
@@ -191,18 +187,18 @@ impl Hidden {
     }
 }
 
-/// Every tensor that a multiplication with a fixed matrix reads, the last first.
+/// Every tensor that is multiplied with a constant matrix, the last first.
 pub fn list(graph: &Graph<'_>) -> Vec<Candidate> {
     candidates(&Scope { graph, outer: None })
 }
 
-/// A graph, and the one around it.
+/// A graph and the graph around it, whose tensors it may use.
 struct Scope<'s, 'a> {
     graph: &'s Graph<'a>,
     outer: Option<&'s Scope<'s, 'a>>,
 }
 
-/// A multiplication with a fixed matrix.
+/// A multiplication with a constant matrix.
 #[derive(Clone, Debug)]
 struct Head<'a> {
     hidden: &'a str,
@@ -212,9 +208,9 @@ struct Head<'a> {
     reader: String,
 }
 
-fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, Lost> {
-    if depth > MOST_DEEP {
-        return Err(Lost::TooDeep);
+fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, SearchError> {
+    if depth > MAX_DEPTH {
+        return Err(SearchError::TooDeep);
     }
     let graph = scope.graph;
     let named = |test: &dyn Fn(&str) -> bool| graph.outputs.iter().find(|o| test(o.name));
@@ -223,27 +219,27 @@ fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, Lost> {
     if let Some(output) = logits {
         return hidden_of(scope, output.name, depth);
     }
-    // Nothing is called logits: the output with the widest head is.
+    // No output is called logits, so the one with the largest vocabulary is taken.
     let mut widest: Option<Hidden> = None;
     for output in &graph.outputs {
         match hidden_of(scope, output.name, depth) {
             Ok(hidden) if widest.as_ref().is_none_or(|w| w.vocabulary < hidden.vocabulary) => {
                 widest = Some(hidden);
             }
-            Ok(_) | Err(Lost::NotFound { .. }) => {}
+            Ok(_) | Err(SearchError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let reason = "no output is called logits, and none comes out of a fixed matrix";
-    widest.ok_or_else(|| lost(scope, reason.into()))
+    let reason = "no output is called logits, and none comes from a constant matrix";
+    widest.ok_or_else(|| not_found(scope, reason.into()))
 }
 
-fn lost(scope: &Scope<'_, '_>, reason: String) -> Lost {
-    Lost::NotFound { reason, candidates: candidates(scope) }
+fn not_found(scope: &Scope<'_, '_>, reason: String) -> SearchError {
+    SearchError::NotFound { reason, candidates: candidates(scope) }
 }
 
-/// The hidden state behind one output.
-fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, Lost> {
+/// The hidden state from which one output is computed.
+fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, SearchError> {
     if let Some(node) = scope.graph.producer(output).filter(|node| node.op == "If") {
         return in_branches(scope, node, output, depth);
     }
@@ -252,14 +248,14 @@ fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden
     tensors.dedup();
     let head = match (&heads[..], tensors.len()) {
         (_, 0) => {
-            let reason = format!("no multiplication with a fixed matrix leads to {output:?}");
-            return Err(lost(scope, reason));
+            let reason = format!("no multiplication with a constant matrix leads to {output:?}");
+            return Err(not_found(scope, reason));
         }
         (heads, 1) => &heads[0],
         (heads, _) => {
             let reason = format!("{output:?} comes from {} matrices", heads.len());
             let candidates = heads.iter().map(|head| scope.candidate(head)).collect();
-            return Err(Lost::NotFound { reason, candidates });
+            return Err(SearchError::NotFound { reason, candidates });
         }
     };
     Ok(Hidden {
@@ -277,29 +273,29 @@ fn in_branches(
     node: &Node<'_>,
     output: &str,
     depth: usize,
-) -> Result<Hidden, Lost> {
+) -> Result<Hidden, SearchError> {
     let at = node.outputs.iter().position(|name| *name == output).unwrap_or(0);
     let mut branches = vec![];
     for attribute in ["then_branch", "else_branch"] {
         let Some(Attribute::Graph(bytes)) = node.attribute(attribute)? else {
-            return Err(lost(
+            return Err(not_found(
                 scope,
-                format!("the If that gives out {output:?} has no {attribute}"),
+                format!("the If that produces {output:?} has no {attribute}"),
             ));
         };
         let graph = Graph::parse(bytes)?;
         let inner = Scope { graph: &graph, outer: Some(scope) };
         let Some(logits) = graph.outputs.get(at) else {
-            return Err(lost(scope, format!("the {attribute} gives out too little")));
+            return Err(not_found(scope, format!("the {attribute} has too few outputs")));
         };
-        if depth >= MOST_DEEP {
-            return Err(Lost::TooDeep);
+        if depth >= MAX_DEPTH {
+            return Err(SearchError::TooDeep);
         }
         let hidden = hidden_of(&inner, logits.name, depth + 1)?;
         branches.push(Branch { attribute, hidden });
     }
     let Some(first) = branches.first().map(|branch| branch.hidden.clone()) else {
-        return Err(lost(scope, "an If without branches".into()));
+        return Err(not_found(scope, "an If without branches".into()));
     };
     let taken =
         |name: &str| scope.graph.producers.contains_key(name) || scope.graph.value(name).is_some();
@@ -310,8 +306,8 @@ fn in_branches(
     Ok(Hidden { tensor, logits: output.into(), branches, ..first })
 }
 
-/// Walks back from a tensor to every head that feeds it.
-fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, Lost> {
+/// Walks back from a tensor to every multiplication that it is computed from.
+fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, SearchError> {
     #[derive(PartialEq)]
     enum State {
         Entered,
@@ -321,7 +317,8 @@ fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, Lost>
     let mut found: Vec<Head<'a>> = vec![];
     let mut states: HashMap<usize, State> = HashMap::new();
     let start = graph.producers.get(output).copied();
-    // Each node is seen twice: on the way in, and when everything behind it has been seen.
+    // Each node is on the stack twice: it is entered, and left after all its inputs. A node that is
+    // entered again before it is left is part of a cycle.
     let mut stack: Vec<(usize, bool)> = start.into_iter().map(|i| (i, false)).collect();
     while let Some((i, leaving)) = stack.pop() {
         if leaving {
@@ -332,7 +329,7 @@ fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, Lost>
         match states.get(&i) {
             Some(State::Left) => continue,
             Some(State::Entered) => {
-                return Err(Lost::Cyclic { node: label(node) });
+                return Err(SearchError::Cyclic { node: label(node) });
             }
             None => {}
         }
@@ -345,8 +342,8 @@ fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, Lost>
             continue;
         }
         let carried = match node.op {
-            op if PASSING.contains(&op) => &node.inputs[..node.inputs.len().min(1)],
-            op if SCALING.contains(&op) => &node.inputs[..],
+            op if PASS_THROUGH_OPS.contains(&op) => &node.inputs[..node.inputs.len().min(1)],
+            op if SCALING_OPS.contains(&op) => &node.inputs[..],
             _ => &[],
         };
         stack.extend(
@@ -361,12 +358,12 @@ fn label(node: &Node<'_>) -> String {
 }
 
 impl<'a> Scope<'_, 'a> {
-    /// What a node reads, if it multiplies with a fixed matrix.
+    /// Describes a node that multiplies with a constant matrix; `None` for any other.
     fn head(&self, node: &Node<'a>) -> Result<Option<Head<'a>>, WireError> {
         let (Some(&first), Some(&second)) = (node.inputs.first(), node.inputs.get(1)) else {
             return Ok(None);
         };
-        if !HEADS.contains(&node.op) {
+        if !MATMUL_OPS.contains(&node.op) {
             return Ok(None);
         }
         let weight_at = if node.op.starts_with("QLinear") || node.op == "QGemm" { 3 } else { 1 };
@@ -403,17 +400,17 @@ impl<'a> Scope<'_, 'a> {
         }))
     }
 
-    /// Bytes are no hidden state: what they were made from is.
+    /// If the tensor is quantised, the one it was quantised from.
     fn before_quantising(&self, tensor: &'a str) -> &'a str {
         match self.graph.producer(tensor) {
-            Some(node) if QUANTISING.contains(&node.op) => {
+            Some(node) if QUANTIZE_OPS.contains(&node.op) => {
                 node.inputs.first().copied().unwrap_or(tensor)
             }
             _ => tensor,
         }
     }
 
-    /// A fixed matrix: weights, or weights that are only turned or converted.
+    /// A constant matrix: weights, perhaps transposed or converted.
     fn matrix(&self, tensor: &str, depth: usize) -> Result<Option<Matrix>, WireError> {
         if depth > 8 {
             return Ok(None);
@@ -430,7 +427,7 @@ impl<'a> Scope<'_, 'a> {
             let constant = crate::graph::tensor(bytes)?;
             return Ok(Some(Matrix { dims: constant.dims, element: Some(constant.element) }));
         }
-        if !STEADY.contains(&node.op) {
+        if !CONSTANT_OPS.contains(&node.op) {
             return Ok(None);
         }
         let Some(first) = node.inputs.first() else { return Ok(None) };
@@ -483,7 +480,7 @@ fn candidates(scope: &Scope<'_, '_>) -> Vec<Candidate> {
         if !found.iter().any(|c| c.tensor == head.hidden) {
             found.push(scope.candidate(&head));
         }
-        if found.len() == MOST_CANDIDATES {
+        if found.len() == MAX_CANDIDATES {
             break;
         }
     }

@@ -1,6 +1,7 @@
-//! How the files of an ONNX model are called, by those who write them.
+//! The names that exporters give to the files of an ONNX model.
 
-/// Names a model's graph has when a folder holds several, the first found taken.
+/// The usual names of a decoder's graph. Where a folder has several graphs, the first of these is
+/// used.
 pub const USUAL_GRAPHS: [&str; 5] = [
     "model.onnx",
     "decoder_model_merged.onnx",
@@ -9,14 +10,13 @@ pub const USUAL_GRAPHS: [&str; 5] = [
     "model_quantized.onnx",
 ];
 
-/// The settings of onnxruntime-genai's builder, which name the graph.
+/// The settings that onnxruntime-genai's builder writes, which name the graph.
 pub const GENAI_CONFIG: &str = "genai_config.json";
 
-/// The tokenizer, without which no text can be made.
 pub const TOKENIZER: &str = "tokenizer.json";
 
-/// Files that are read where they are found beside a graph or one folder above.
-pub const BESIDE: [&str; 6] = [
+/// The files that belong to a graph; each may be beside it or one folder above.
+pub const COMPANION_FILES: [&str; 6] = [
     TOKENIZER,
     "tokenizer_config.json",
     "chat_template.jinja",

@@ -1,18 +1,16 @@
-//! ONNX files: finding and giving out a model's hidden state, and writing GGUF models as ONNX.
+//! ONNX files: finding a model's hidden state and making it an output.
 //!
-//! - [`wire`]: protocol-buffer messages as bytes, so that what is not changed stays as it is
-//! - [`graph`]: a file's nodes, tensors, inputs and outputs, borrowed from it
-//! - [`hidden`]: which tensor is the hidden state; [`mod@expose`]: making it an output
-//! - [`external`]: the files a model keeps its weights in
-//! - [`layout`]: how a model's files are called
-//! - [`precision`]: how a model's weights are stored
-//! - [`mod@export`]: a GGUF model as an ONNX folder
+//! - [`wire`]: protocol-buffer messages as bytes, so that unchanged parts stay as they are
+//! - [`graph`]: a file's nodes, tensors, inputs and outputs, borrowed from its bytes
+//! - [`hidden`]: finds the tensor that is the hidden state; [`mod@expose`]: makes it an output
+//! - [`external`]: the separate files that hold a model's weights
+//! - [`layout`]: the usual names of a model's files
+//! - [`precision`]: the number format of a model's weights
 //!
 //! Nothing here runs a model.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod error;
-pub mod export;
 pub mod expose;
 pub mod external;
 pub mod graph;
@@ -21,8 +19,7 @@ pub mod layout;
 pub mod precision;
 pub mod wire;
 
-pub use error::{ExportError, OnnxError, WireError};
-pub use export::{Export, Exported, Lora, Weights, export};
+pub use error::{OnnxError, WireError};
 pub use expose::{Exposure, expose};
 pub use graph::{ElementType, File, Graph};
 pub use hidden::{Candidate, Hidden};

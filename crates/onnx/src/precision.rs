@@ -1,21 +1,16 @@
-//! How a model's weights are stored. What a router learned from one precision holds for no other.
+//! The number format of a model's weights. A router trained at one precision is wrong for another.
 
 use std::fmt;
 
 use crate::graph::{ElementType, Graph};
 
-/// The kind of number most of a model's weights are.
+/// The number format of most of a model's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// 32-bit floats.
     Fp32,
-    /// 16-bit floats.
     Fp16,
-    /// 16-bit floats with the range of 32.
     Bf16,
-    /// Bytes.
     Int8,
-    /// Half bytes.
     Int4,
 }
 
@@ -32,7 +27,7 @@ impl fmt::Display for Precision {
 }
 
 impl Precision {
-    /// The precision most multiplications use.
+    /// The precision of most matrix multiplications; without quantised ones, of most weights.
     pub fn of(graph: &Graph<'_>) -> Self {
         let bits = |node: &crate::graph::Node<'_>| match node.op {
             "MatMulNBits" | "MatMulBnb4" => match node.int("bits") {
@@ -51,7 +46,7 @@ impl Precision {
             let four = quantised.iter().filter(|p| **p == Self::Int4).count();
             return if 2 * four > quantised.len() { Self::Int4 } else { Self::Int8 };
         }
-        // Weights count by their size: a table of positions is no weight.
+        // Counted by size, so that small tables, for example of positions, do not matter.
         let numbers = |wanted: &[ElementType]| -> i64 {
             let of_kind = graph.initializers.values().filter(|t| wanted.contains(&t.element));
             let size = |dims: &[i64]| dims.iter().fold(1i64, |n, &d| n.saturating_mul(d.max(0)));

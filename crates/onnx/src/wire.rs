@@ -1,36 +1,30 @@
 //! Protocol-buffer messages as bytes.
 //!
-//! Files are changed on this level: what we do not touch, or do not know, stays as it is, byte for
-//! byte. Reading borrows from the file, so a length that lies costs nothing.
+//! Files are changed at this level, so that everything that is not changed, or not known, stays the
+//! same byte for byte. Reading borrows from the file, so a wrong length allocates nothing.
 
 use crate::error::WireError;
 
-/// A field's contents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// An integer.
     Varint(u64),
-    /// Eight bytes.
     Fixed64(u64),
-    /// A string, a message, packed numbers.
+    /// A string, a message, or packed numbers.
     Bytes(&'a [u8]),
-    /// Four bytes.
     Fixed32(u32),
 }
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its number.
     pub number: u32,
-    /// Its contents.
     pub value: Value<'a>,
-    /// All of it, with its tag.
+    /// All bytes of the field, with its tag.
     pub whole: &'a [u8],
 }
 
 impl<'a> Field<'a> {
-    /// The contents of a string or message.
+    /// The bytes of a string or message.
     pub fn bytes(&self) -> Result<&'a [u8], WireError> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
@@ -38,12 +32,10 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A string.
     pub fn text(&self) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireError::Text { number: self.number })
     }
 
-    /// An integer.
     pub fn int(&self) -> Result<i64, WireError> {
         match self.value {
             Value::Varint(value) => Ok(value.cast_signed()),
@@ -51,7 +43,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Adds an integer, or all of a packed run of them, while there are at most `most`.
+    /// Appends an integer, or a packed list of them. Fails if there are more than `most` then.
     pub fn ints(&self, into: &mut Vec<i64>, most: usize) -> Result<(), WireError> {
         let mut push = |value| {
             if into.len() >= most {
@@ -74,7 +66,6 @@ pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
-/// Reads a message.
 pub fn fields(message: &[u8]) -> Fields<'_> {
     Fields { rest: message }
 }
@@ -121,7 +112,7 @@ impl<'a> Iterator for Fields<'a> {
         }
         let field = self.read();
         if field.is_err() {
-            // Nothing behind a broken field can be told apart.
+            // After a broken field it is unknown where the next one begins.
             self.rest = &[];
         }
         Some(field)
@@ -149,12 +140,10 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// An empty one.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an integer.
     #[must_use]
     pub fn int(mut self, number: u32, value: i64) -> Self {
         put_varint(&mut self.0, u64::from(number) << 3);
@@ -170,7 +159,6 @@ impl Message {
         self
     }
 
-    /// Adds bytes.
     #[must_use]
     pub fn bytes(mut self, number: u32, value: &[u8]) -> Self {
         self.0.extend(prefix(number, value.len()));
@@ -178,19 +166,16 @@ impl Message {
         self
     }
 
-    /// Adds a string.
     #[must_use]
     pub fn text(self, number: u32, value: &str) -> Self {
         self.bytes(number, value.as_bytes())
     }
 
-    /// Adds a message.
     #[must_use]
     pub fn message(self, number: u32, value: &Self) -> Self {
         self.bytes(number, &value.0)
     }
 
-    /// Its bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }

@@ -1,12 +1,12 @@
-//! Hidden states found, given out, or refused, in graphs of many kinds.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+//! Hidden states are found and made outputs, or refused with a reason, in graphs of many kinds.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use onnx::{
+use tandem_onnx::{
     File, Hidden, OnnxError, expose, external,
     graph::{Attribute, Graph},
     hidden,
@@ -29,7 +29,7 @@ fn all() -> Vec<PathBuf> {
     all
 }
 
-/// A graph's fields, whole, without its outputs and the nodes of this kind.
+/// The bytes of a graph's fields, without its outputs and the nodes of this kind.
 fn rest(graph: &Graph<'_>, without: &str) -> Vec<Vec<u8>> {
     let of_kind = |bytes: &[u8]| graph.nodes.iter().any(|n| n.bytes == bytes && n.op == without);
     let all = fields(graph.bytes).map(Result::unwrap);
@@ -39,7 +39,7 @@ fn rest(graph: &Graph<'_>, without: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_model_gives_out_its_hidden_state_and_nothing_else_changes() {
+fn every_model_gets_its_hidden_state_as_an_output_and_nothing_else_changes() {
     for path in all() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out.onnx");
@@ -54,7 +54,7 @@ fn every_model_gives_out_its_hidden_state_and_nothing_else_changes() {
         let (before, after) = (File::read(&path).unwrap(), File::read(&output).unwrap());
         let (old, new) = (before.graph().unwrap(), after.graph().unwrap());
         assert_eq!(rest(&old, "If"), rest(&new, "If"), "{}", path.display());
-        // Outside the graph, nothing moved either.
+        // Nothing outside the graph has changed either.
         let outside = |file: &File| -> Vec<Vec<u8>> {
             let all = fields(file.bytes()).map(Result::unwrap);
             all.filter(|f| f.number != 7).map(|f| f.whole.to_vec()).collect()
@@ -69,7 +69,7 @@ fn every_model_gives_out_its_hidden_state_and_nothing_else_changes() {
 }
 
 #[test]
-fn both_branches_of_a_merged_decoder_give_it_out() {
+fn both_branches_of_a_merged_decoder_get_the_output() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.onnx");
     let path = models().join("merged/model.onnx");
@@ -113,7 +113,7 @@ fn external_data_stays_where_it_is_or_is_linked() {
 }
 
 #[test]
-fn what_cannot_be_found_is_refused_with_candidates() {
+fn graphs_without_a_clear_hidden_state_are_refused_with_candidates() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.onnx");
     let error = |name: &str| expose(&graph(name), &output, None).unwrap_err().to_string();
@@ -132,7 +132,7 @@ fn what_cannot_be_found_is_refused_with_candidates() {
 
     let chosen = expose(&graph("two_heads"), &output, Some("second state")).unwrap();
     assert_eq!(chosen, "second state");
-    // What was chosen once is chosen for everybody who reads the file.
+    // The chosen output is found again without naming it.
     let file = File::read(&output).unwrap();
     let graph_of = file.graph().unwrap();
     let found = Hidden::find(&file, &graph_of).unwrap();
@@ -161,7 +161,7 @@ fn truncated_files_are_errors_wherever_they_end() {
 }
 
 #[test]
-fn bombs_are_refused_before_they_grow() {
+fn malicious_files_are_refused_before_they_use_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bomb.onnx");
     let refuse = |graph: Vec<u8>| {
@@ -176,7 +176,7 @@ fn bombs_are_refused_before_they_grow() {
     // A tensor with a million dimensions.
     let tensor = Message::new().bytes(1, &vec![1; 1_000_000]).into_bytes();
     assert!(refuse(Message::new().bytes(5, &tensor).into_bytes()).contains("more than 64 numbers"));
-    // Branches in branches, deeper than anybody looks.
+    // Branches nested deeper than the limit.
     let output = Message::new().message(12, &Message::new().text(1, "logits")).into_bytes();
     let mut inner = output.clone();
     for _ in 0..50 {

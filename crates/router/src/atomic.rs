@@ -9,7 +9,7 @@ use std::{
 
 /// Writes beside the file and renames: whoever reads meanwhile, or after a crash, finds the old
 /// file or the new one.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = partial(path);
     let written = write_synced(&partial, bytes).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {

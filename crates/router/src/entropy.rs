@@ -9,6 +9,6 @@ pub struct Entropy;
 
 impl Router for Entropy {
     fn score(&self, step: &Step) -> Score {
-        Score::new((-step.shape().entropy).exp())
+        Score::new((-step.distribution().entropy).exp())
     }
 }

@@ -46,89 +46,48 @@ pub struct Layer {
 #[derive(Debug, Error)]
 #[error("the router {} {flaw}", path.display())]
 pub struct FileError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub flaw: Flaw,
 }
 
 /// What is wrong with a router file; reads on after its name.
 #[derive(Debug, Error)]
 pub enum Flaw {
-    /// The disk said no.
     #[error("cannot be {action}: {why}")]
-    Io {
-        /// Read or written.
-        action: &'static str,
-        /// Why.
-        why: io::Error,
-    },
-    /// A format that runs code when it is loaded.
+    Io { action: &'static str, why: io::Error },
     #[error(
         "is a pickle or a zip file, and pickles are never read, because loading one can run any \
          program: give a router written by `tandem router train`"
     )]
     Pickle,
-    /// Far larger than any router.
     #[error(
         "is {bytes} bytes long, far more than a router: give one written by `tandem router train`"
     )]
-    TooLarge {
-        /// How large.
-        bytes: u64,
-    },
-    /// Its tensors are not a router's.
+    TooLarge { bytes: u64 },
     #[error("cannot be used: {0}")]
     Malformed(#[from] Malformed),
-    /// Tensors, but nothing about them.
     #[error(
         "does not say which model it is for (no metadata {KEY:?}): give one written by `tandem \
          router train`"
     )]
     NoMetadata,
-    /// The metadata cannot be understood.
-    #[error("has damaged metadata ({why}): copy it again or train it anew")]
-    Metadata {
-        /// Why.
-        why: String,
-    },
-    /// From a later program.
+    #[error("has damaged metadata ({why}): copy it again or train it again")]
+    Metadata { why: String },
     #[error(
         "is of format {found}, and this program reads formats up to {FORMAT}: update this program, \
          or train the router with it"
     )]
-    Future {
-        /// The file's format.
-        found: u32,
-    },
-    /// The weights do not fit together.
-    #[error("has {found} numbers in {tensor} where {wanted} are needed: train it anew")]
-    Size {
-        /// Which tensor.
-        tensor: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        wanted: usize,
-    },
-    /// NaN or infinity.
-    #[error("has a weight in {tensor} that is not a finite number: train it anew")]
-    NotFinite {
-        /// Which tensor.
-        tensor: &'static str,
-    },
-    /// Trained for another model.
+    Future { found: u32 },
+    #[error("has {found} numbers in {tensor} where {wanted} are needed: train it again")]
+    Size { tensor: &'static str, found: usize, wanted: usize },
+    #[error("has a weight in {tensor} that is not a finite number: train it again")]
+    NotFinite { tensor: &'static str },
     #[error(
         "was trained for {trained}, and the model here is {here}: their hidden states mean \
          different things. Train one for this model with `tandem router train`, or choose \
          --router top1, which needs no training"
     )]
-    WrongModel {
-        /// The model it is for.
-        trained: String,
-        /// The model it was to be used with.
-        here: String,
-    },
+    WrongModel { trained: String, here: String },
 }
 
 impl RouterFile {
@@ -178,7 +137,6 @@ impl RouterFile {
         self
     }
 
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let failed = |flaw| FileError { path: path.to_owned(), flaw };
         let io = |why| failed(Flaw::Io { action: "read", why });

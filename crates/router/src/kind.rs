@@ -9,18 +9,16 @@ use crate::{Constant, Entropy, Margin, Random, Top1};
 
 /// Which router, as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum RouterKind {
     /// The proposed token's probability.
     Top1,
     /// Its lead over the second.
     Margin,
     /// How concentrated the distribution is.
     Entropy,
-    /// By lot; with a share, at that share of positions.
+    /// At random; with a share, at that share of positions.
     Random(Option<f32>),
-    /// Trusts everything.
     Never,
-    /// Trusts nothing.
     Always,
 }
 
@@ -34,7 +32,7 @@ pub struct UnknownRouter {
     given: String,
 }
 
-impl Kind {
+impl RouterKind {
     /// Makes it; the seed matters to `random` only.
     pub fn build(self, seed: u64) -> Box<dyn Router> {
         match self {
@@ -48,7 +46,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for RouterKind {
     type Err = UnknownRouter;
 
     fn from_str(text: &str) -> Result<Self, UnknownRouter> {
@@ -70,7 +68,7 @@ impl FromStr for Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RouterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Top1 => f.write_str("top1"),
@@ -91,10 +89,10 @@ mod tests {
     #[test]
     fn names_round_trip_and_others_are_refused() {
         for name in ["top1", "margin", "entropy", "random", "random:0.1", "never", "always"] {
-            assert_eq!(name.parse::<Kind>().unwrap().to_string(), name);
+            assert_eq!(name.parse::<RouterKind>().unwrap().to_string(), name);
         }
         for bad in ["", "Top1", "random:", "random:2", "random:nan", "mlp"] {
-            let error = bad.parse::<Kind>().unwrap_err().to_string();
+            let error = bad.parse::<RouterKind>().unwrap_err().to_string();
             assert!(error.contains("top1"), "{error}");
         }
     }

@@ -3,49 +3,38 @@
 //! Some need no training. One file each: [`top1`], [`margin`], [`entropy`], [`random`],
 //! [`constant`]; [`kind`] names them.
 //!
-//! One is trained. Its way, and the module that holds each part of it:
+//! One is trained, elsewhere, and comes as a file:
 //!
-//! - [`mod@features`] (of `decode`): what it sees of the distribution, besides the hidden state
-//! - [`mod@label`]: what it should have said at each position of a worked answer
-//! - [`sample`]: what collecting keeps of one position, and files of many; [`collection`]: a folder
-//!   of such files, which [`collection::traffic`] fills from live use
-//! - [`mod@train`]: from samples to a router; [`metrics`] and [`plot`] say how good it is
-//! - [`mod@file`]: the router file; [`metadata`]: what it says about itself
+//! - [`mod@file`]: the router file; [`metadata`]: what it says about itself, with the table from
+//!   shares to thresholds
 //! - [`mlp`]: the router that is built from it
+//! - [`mod@features`] (of `decode`): what it sees of the distribution, besides the hidden state
+//! - [`tensors`] and [`atomic`]: how such files are read and written; files of samples use them too
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-mod atomic;
-pub mod collection;
+pub mod atomic;
 pub mod constant;
 pub mod entropy;
 pub mod file;
 pub mod kind;
-pub mod label;
 pub mod margin;
 pub mod metadata;
-pub mod metrics;
 pub mod mlp;
-pub mod plot;
 pub mod random;
-pub mod sample;
-mod tensors;
+pub mod tensors;
 pub mod top1;
-pub mod train;
 
-pub use collection::{Collection, CollectionError};
 pub use constant::Constant;
 pub use decode::features::{self, FEATURES, TOP, features};
 pub use entropy::Entropy;
 pub use file::{FileError, Flaw, Layer, RouterFile};
-pub use kind::{Kind, UnknownRouter};
+pub use kind::{RouterKind, UnknownRouter};
 pub use margin::Margin;
 pub use metadata::{Calibration, Inputs, Metadata, Objective, Point, Report};
 pub use mlp::Mlp;
 pub use random::Random;
-pub use sample::{Found, Label, Sample, SampleError, read_shard, write_shard};
 pub use tensors::Malformed;
 pub use top1::Top1;
-pub use train::{About, Options, TrainError, Trained, train};
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ pub struct Margin;
 
 impl Router for Margin {
     fn score(&self, step: &Step) -> Score {
-        let shape = step.shape();
-        Score::new(shape.top1 - shape.top2)
+        let distribution = step.distribution();
+        Score::new(distribution.top1 - distribution.top2)
     }
 }

@@ -31,7 +31,6 @@ pub struct Metadata {
     pub ids: bool,
     /// From shares of asked positions to thresholds.
     pub calibration: Calibration,
-    /// How training went.
     pub report: Report,
 }
 

@@ -7,7 +7,6 @@ use crate::{
     features::{FEATURES, features},
     file::{Layer, RouterFile},
     metadata::Inputs,
-    sample::Sample,
 };
 
 /// Sums that run side by side, so that no addition waits for the one before it.
@@ -33,22 +32,18 @@ impl Mlp {
     }
 
     /// A router that is not in a file yet.
-    pub(crate) fn from_layers(hidden: usize, inputs: Inputs, layers: [Layer; 3]) -> Self {
+    pub fn from_layers(hidden: usize, inputs: Inputs, layers: [Layer; 3]) -> Self {
         Self { hidden, inputs, layers }
     }
 
-    pub(crate) fn into_layers(self) -> [Layer; 3] {
+    /// The weights, to be written to a file.
+    pub fn into_layers(self) -> [Layer; 3] {
         self.layers
     }
 
-    /// The score of a collected position.
-    pub fn score_sample(&self, sample: &Sample) -> Score {
-        let mut hidden = vec![0.0; sample.hidden.len()];
-        sample.hidden.convert_to_f32_slice(&mut hidden);
-        self.judge(&hidden, || sample.features)
-    }
-
-    fn judge(&self, hidden: &[f32], features: impl FnOnce() -> [f32; FEATURES]) -> Score {
+    /// The score of a hidden state. The features of the logits are computed only where the router
+    /// was trained with them.
+    pub fn score_state(&self, hidden: &[f32], features: impl FnOnce() -> [f32; FEATURES]) -> Score {
         if hidden.len() != self.hidden || !hidden.iter().all(|x| x.is_finite()) {
             return Score::new(0.0);
         }
@@ -64,7 +59,7 @@ impl Mlp {
 
 impl Router for Mlp {
     fn score(&self, step: &Step) -> Score {
-        self.judge(&step.hidden, || features(&step.logits))
+        self.score_state(&step.hidden, || features(&step.logits))
     }
 }
 

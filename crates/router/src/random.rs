@@ -5,7 +5,6 @@ use decode::{Router, Score, Step, sampling};
 /// Scores by a hash of seed and position alone: the same seed asks at the same positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
-    /// Which positions.
     pub seed: u64,
     /// The share of positions to ask at, whatever the threshold between 0 and 1; without it the
     /// threshold itself is the share.
@@ -14,7 +13,7 @@ pub struct Random {
 
 impl Router for Random {
     fn score(&self, step: &Step) -> Score {
-        let drawn = sampling::unit(!self.seed, step.position) as f32;
+        let drawn = sampling::uniform(!self.seed, step.position) as f32;
         Score::new(match self.share {
             Some(share) => f32::from(drawn >= share),
             None => drawn,

@@ -12,31 +12,21 @@ use thiserror::Error;
 /// What is wrong with the tensors of a file.
 #[derive(Debug, Error)]
 pub enum Malformed {
-    /// The container itself.
-    #[error("it is not a whole safetensors file ({0}): copy it again or write it anew")]
+    #[error("it is not a whole safetensors file ({0}): copy it again or write it again")]
     Container(#[from] SafeTensorError),
-    /// A tensor of another type or shape.
-    #[error("its tensor {name} is {found} where {wanted} is needed: write it anew")]
-    Tensor {
-        /// Which.
-        name: &'static str,
-        /// What it is.
-        found: String,
-        /// What it should be.
-        wanted: String,
-    },
-    /// No tensor of this name.
+    #[error("its tensor {name} is {found} where {wanted} is needed: write it again")]
+    Tensor { name: &'static str, found: String, wanted: String },
     #[error("it has no tensor {name}: it was written by something else")]
-    Missing {
-        /// Which.
-        name: &'static str,
-    },
+    Missing { name: &'static str },
 }
 
 /// A number as safetensors keep it.
-pub(crate) trait Element: Copy {
+pub trait Element: Copy {
+    /// Its name in the file.
     const DTYPE: Dtype;
+    /// Numbers from the bytes of a tensor.
     fn decode(bytes: &[u8]) -> Vec<Self>;
+    /// The bytes of a tensor with these numbers.
     fn encode(values: &[Self]) -> Vec<u8>;
 }
 
@@ -62,27 +52,26 @@ element!(u32, U32);
 element!(u8, U8);
 
 /// A file being read.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     tensors: SafeTensors<'a>,
     metadata: HashMap<String, String>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// Checks the container; tensors are checked one by one as they are read.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (_, header) = SafeTensors::read_metadata(bytes)?;
         let metadata = header.metadata().clone().unwrap_or_default();
         Ok(Self { tensors: SafeTensors::deserialize(bytes)?, metadata })
     }
 
-    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+    /// An entry of the metadata.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
     /// The shape of a tensor, when it has this many dimensions.
-    pub(crate) fn shape<const N: usize>(
-        &self,
-        name: &'static str,
-    ) -> Result<[usize; N], Malformed> {
+    pub fn shape<const N: usize>(&self, name: &'static str) -> Result<[usize; N], Malformed> {
         let tensor = self.tensors.tensor(name).map_err(|_| Malformed::Missing { name })?;
         tensor.shape().try_into().map_err(|_| Malformed::Tensor {
             name,
@@ -92,7 +81,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The numbers of a tensor, when it has this type and shape.
-    pub(crate) fn read<T: Element>(
+    pub fn read<T: Element>(
         &self,
         name: &'static str,
         shape: &[usize],
@@ -110,22 +99,22 @@ impl<'a> Reader<'a> {
 }
 
 /// A file being written.
-pub(crate) struct Writer {
+pub struct Writer {
     tensors: Vec<(&'static str, Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,
 }
 
 impl Writer {
     /// A file with one entry of metadata: with more, their order would change from run to run.
-    pub(crate) fn new(key: &str, value: String) -> Self {
+    pub fn new(key: &str, value: String) -> Self {
         Self { tensors: vec![], metadata: HashMap::from([(key.to_owned(), value)]) }
     }
 
-    pub(crate) fn add<T: Element>(&mut self, name: &'static str, shape: &[usize], values: &[T]) {
+    pub fn add<T: Element>(&mut self, name: &'static str, shape: &[usize], values: &[T]) {
         self.tensors.push((name, T::DTYPE, shape.to_vec(), T::encode(values)));
     }
 
-    pub(crate) fn bytes(self) -> Result<Vec<u8>, Malformed> {
+    pub fn bytes(self) -> Result<Vec<u8>, Malformed> {
         let mut views = Vec::with_capacity(self.tensors.len());
         for (name, dtype, shape, bytes) in &self.tensors {
             views.push((*name, TensorView::new(*dtype, shape.clone(), bytes)?));

@@ -8,6 +8,6 @@ pub struct Top1;
 
 impl Router for Top1 {
     fn score(&self, step: &Step) -> Score {
-        Score::new(step.shape().top1)
+        Score::new(step.distribution().top1)
     }
 }

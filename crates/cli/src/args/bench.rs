@@ -2,6 +2,8 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
+#[cfg(not(feature = "lab"))]
+use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::count;
 
@@ -13,17 +15,20 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Decode speed of the bare engine, with the hidden state read, and in the whole loop
+    /// Decode speed of the engine alone, with the hidden state read, and in the whole loop
     Edge(BenchEdgeArgs),
-    /// The cost of one ask against the length of the context
+    /// The cost of one ask at various lengths of the context
     Ask(BenchAskArgs),
     /// How far two models agree on the next token, over the same texts
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Agree(BenchAgreeArgs),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
-    /// Tandem beside the loop of the original system, which keeps no cache on either side
+    /// Compare Tandem with the loop of the original system, which keeps no cache on either side
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Original(Box<BenchOriginalArgs>),
-    /// What the edge server adds to a text, and several texts at once; mode small
+    /// What the edge server costs in addition to decoding, for one text and for several at once, in
+    /// mode small
     Serve(BenchServeArgs),
 }
 
@@ -33,7 +38,7 @@ pub struct BenchEdgeArgs {
     #[arg(long, value_name = "N", default_value = "128", value_parser = count)]
     pub tokens: usize,
 
-    /// Tokens read before, if the prompt is to be longer than it is
+    /// The length of the context to decode in, if longer than the prompt
     #[arg(long, value_name = "N", default_value = "0")]
     pub behind: usize,
 
@@ -52,21 +57,22 @@ pub struct BenchEdgeArgs {
     pub json: bool,
 }
 
+#[cfg(feature = "lab")]
 #[derive(Debug, ClapArgs)]
 pub struct BenchAgreeArgs {
-    /// The model the edge is compared with
+    /// The model to compare the edge with
     #[arg(long, value_name = "MODEL")]
     pub reference: Option<String>,
 
-    /// Questions, one JSON object a line, as for `tandem eval`
+    /// Questions as JSON lines, as for `tandem eval`
     #[arg(long, value_name = "FILE")]
     pub data: std::path::PathBuf,
 
-    /// Only the first so many
+    /// Only the first N questions
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
 
-    /// Tokens the reference writes behind each question; both models judge all of them
+    /// Tokens that the reference writes after each question; both models are compared at each
     #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
     pub tokens: usize,
 
@@ -100,14 +106,14 @@ pub struct BenchAskArgs {
     #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
     pub append: usize,
 
-    /// Forget the cloud's cache before every ask: what the original system pays
+    /// Empty the cloud's cache before every ask, as in the original system
     #[arg(long, conflicts_with = "cloud")]
     pub no_reuse: bool,
 
     #[command(flatten)]
     pub cloud: CloudModelArgs,
 
-    /// Threads that compute
+    /// Computing threads
     #[arg(long, value_name = "N", value_parser = count)]
     pub threads: Option<usize>,
 
@@ -126,13 +132,14 @@ pub struct BenchJointArgs {
     pub json: bool,
 }
 
+#[cfg(feature = "lab")]
 #[derive(Debug, ClapArgs)]
 pub struct BenchOriginalArgs {
     /// Tokens of each answer
     #[arg(long, value_name = "N", default_value = "64", value_parser = count)]
     pub tokens: usize,
 
-    /// How many prompts, at most 4
+    /// The number of prompts, at most 4
     #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
     pub prompts: usize,
 

@@ -4,18 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use decode::Threshold;
-use eval::TaskName;
+use lab::eval::TaskName;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
-use crate::{
-    config::count,
-    judge::{RouterArg, Share},
-};
+use tandem::{RouterSpec, Share};
+
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {
-    /// What is asked: commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text, or builtin, which needs
-    /// no data
+    /// The task: commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text, or builtin, which needs no data
     pub task: TaskName,
 
     /// The questions, as JSON lines
@@ -26,7 +24,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<usize>,
 
-    /// Leave out this many questions first
+    /// Skip this many questions first
     #[arg(long, value_name = "N", default_value = "0")]
     pub skip: usize,
 
@@ -34,15 +32,15 @@ pub struct EvalArgs {
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_value = "7%")]
     pub budget: Vec<Share>,
 
-    /// Thresholds to measure at, in place of budgets
+    /// Thresholds to measure at, instead of budgets
     #[arg(long, value_name = "0..1,…", value_delimiter = ',', conflicts_with = "budget")]
     pub threshold: Vec<Threshold>,
 
     /// Routers to measure: files or names
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
-    pub router: Vec<RouterArg>,
+    pub router: Vec<RouterSpec>,
 
-    /// What to compare with, at the same share of tokens; choices between whole answers are always
+    /// Routers to compare with, at the same share of tokens; routing of whole answers is always
     /// among the rows
     #[arg(
         long,
@@ -53,20 +51,20 @@ pub struct EvalArgs {
     )]
     pub baseline: Vec<Baseline>,
 
-    /// Every answer is kept here, and a second run goes on where the first was stopped. Without it,
-    /// a file under $TANDEM_HOME/results
+    /// Store every answer in this file; an interrupted run resumes from it. Without it, a file under
+    /// $TANDEM_HOME/results
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
 
-    /// Forget the results of an earlier run
+    /// Discard the results of an earlier run
     #[arg(long)]
     pub fresh: bool,
 
-    /// Leave out mode large, which takes the most time; then no gap is known
+    /// Skip mode large, which takes the most time; the gap recovered is then unknown
     #[arg(long)]
     pub no_large: bool,
 
-    /// Questions at work at the same time
+    /// Questions answered at the same time
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub parallel: usize,
 
@@ -74,7 +72,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", default_value = "160", value_parser = count)]
     pub max_tokens: usize,
 
-    /// Where `random` asks, and which questions are redrawn for the intervals
+    /// The seed of the random router and of the resampling for intervals
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
@@ -100,10 +98,10 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
-/// Routers that every trained one has to beat.
+/// Routers to compare a trained one with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Baseline {
-    /// By lot
+    /// Asks at random positions
     Random,
     /// Probability of the proposed token
     Top1,

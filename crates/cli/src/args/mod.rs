@@ -1,49 +1,60 @@
-//! What users may write. One file a family of commands; what they share is here.
+//! The command line: one file for each family of commands, and here what they share.
 
 mod bench;
+#[cfg(feature = "lab")]
 mod eval;
+#[cfg(feature = "lab")]
+mod export;
+#[cfg(not(feature = "lab"))]
+mod no_lab;
 mod onnx;
 mod preset;
 mod pull;
+#[cfg(feature = "lab")]
 mod report;
+#[cfg(feature = "lab")]
 mod router;
 mod serve;
+mod words;
 
 pub use self::bench::{
-    BenchAgreeArgs, BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs,
-    BenchOriginalArgs, BenchServeArgs,
+    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchServeArgs,
 };
-pub use self::eval::{Baseline, EvalArgs};
-pub use self::onnx::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg};
+#[cfg(not(feature = "lab"))]
+pub use self::no_lab::{
+    NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
+    NoLabArgs as RouterArgs, no_lab,
+};
+pub use self::onnx::{ExposeArgs, OnnxArgs, OnnxCommand};
 pub use self::preset::{CheckPresetArgs, ListPresetsArgs, PresetArgs, PresetCommand};
 pub use self::pull::{PullArgs, Pullable, RmArgs};
-pub use self::report::ReportArgs;
-pub use self::router::{
-    CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs,
-};
 pub use self::serve::{ListenArgs, ServeArgs};
+#[cfg(feature = "lab")]
+pub use self::{
+    bench::{BenchAgreeArgs, BenchOriginalArgs},
+    eval::{Baseline, EvalArgs},
+    export::{ExportArgs, WeightsArg},
+    report::ReportArgs,
+    router::{CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs},
+};
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use cloud::{Delay, Engine};
-use decode::Threshold;
+use decode::{OnCloudError, Threshold};
 use engine::onnx::Provider;
+pub use tandem::{Mode, builder::SYSTEM};
+use tandem::{RouterSpec, Share};
 
-use crate::{
-    config::{AdapterArg, count, time},
-    judge::{RouterArg, Share},
-};
+use crate::config::{AdapterArg, count, time};
 
-/// The system message where none is given: the models' own defaults differ.
-pub const SYSTEM: &str = "You are a helpful assistant.";
-
-/// Two models write one text: a small one on this device almost all of it, a large one in the
-/// cloud the few words where the small one cannot be trusted.
+/// Two models write one text: a small one on this device writes almost all of it, and a large one in
+/// the cloud writes the few words where the small one cannot be trusted.
 #[derive(Debug, Parser)]
 #[command(name = "tandem", version = crate::commands::version::BUILD.as_str(), propagate_version = true)]
 pub struct Args {
-    /// Say more on stderr; twice for everything
+    /// Log more to stderr; give it twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
@@ -53,55 +64,47 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// See what it is about: one question answered by small, by both and by large
+    /// See what routing does: questions answered by the small model, by both, and by the large one
     Demo(DemoArgs),
     /// Answer one prompt
     Run(RunArgs),
-    /// Talk, with history; Ctrl-C stops an answer, /help lists commands
+    /// Chat in the terminal, with history; Ctrl-C stops an answer, /help lists commands
     Chat(ChatArgs),
-    /// Serve both models: OpenAI's API and a page to chat on
+    /// Serve both models with OpenAI's API and a chat page
     Serve(ServeArgs),
     /// Serve the large model to edges on other machines
     Cloud(CloudArgs),
-    /// Fetch the default models, a model of the Hugging Face hub, or a library; list what is here
+    /// Download the default models, a model of the Hugging Face hub, or a library; list models
     Pull(PullArgs),
     /// Remove a model that was pulled
     Rm(RmArgs),
-    /// Check models and cloud before it matters, and say what to do
+    /// Check models and cloud, and say how to fix what does not work
     Doctor(DoctorArgs),
-    /// List presets, or check one before it is handed on
+    /// List presets, or check the files of one
     Preset(PresetArgs),
-    /// Make, calibrate and look at routers
+    /// Train, calibrate and inspect routers
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),
-    /// Measure how good the pair's answers are, by router and budget
+    /// Measure the accuracy of the pair, by router and budget
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Eval(EvalArgs),
-    /// Results of eval as a page with plots, and as a summary
+    /// Make a page with plots, and a summary, from the results of eval
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Report(ReportArgs),
-    /// ONNX models: give out the hidden state, or write a GGUF model as one
+    /// ONNX models: make the hidden state an output, or export a GGUF model
     Onnx(OnnxArgs),
     /// Measure this machine
     Bench(BenchArgs),
     /// Print a completion script for your shell
     Completions {
-        /// Which shell
+        /// The shell to print it for
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a folder
     Manual {
-        /// Where to; tandem.1, tandem-run.1, …
+        /// The folder to write tandem.1, tandem-run.1, … into
         folder: PathBuf,
     },
-}
-
-/// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
-    /// The small model alone
-    Small,
-    /// The small model, and the large one where the router asks it
-    Joint,
-    /// The large model alone
-    Large,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -139,45 +142,45 @@ pub struct ChatArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct OutputArgs {
-    /// Print one JSON object an answer instead of text: text, finish_reason, tokens, stats
+    /// Print one JSON object for each answer instead of text: text, finish_reason, tokens, stats
     #[arg(long)]
     pub json: bool,
 
-    /// Write one JSON line a token to this file
+    /// Write one JSON line for each token to this file
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
 
-/// How a text is made: shared by `run`, `chat`, `serve` and `bench joint`.
+/// The options of a generation, shared by `run`, `chat`, `serve` and `bench joint`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct GenerateArgs {
-    /// Who writes
-    #[arg(long, value_enum, default_value_t = Mode::Joint)]
+    /// Which models write
+    #[arg(long, value_name = "MODE", default_value = "joint", value_parser = words::mode())]
     pub mode: Mode,
 
-    /// Adapters and router for one kind of question: a name `tandem preset list` shows, or a folder
+    /// Adapters and router for one kind of question: a name from `tandem preset list`, or a folder
     #[arg(long, value_name = "NAME|FOLDER")]
     pub preset: Option<String>,
 
-    /// Ask the cloud where the router's trust is below this: 0 never, 1 always
+    /// Ask the cloud where the router's score is below this: 0 never asks, 1 always
     #[arg(long, value_name = "0..1", conflicts_with = "budget", allow_negative_numbers = true)]
     pub threshold: Option<Threshold>,
 
-    /// Near this share of tokens from the cloud, over a long run; the threshold follows. Without it
-    /// and without a threshold: 7% with a trained router, else a threshold of 0.2
+    /// Keep the share of tokens from the cloud near this, over a long run, by moving the threshold.
+    /// Without a budget or a threshold: 7% with a trained router, else a threshold of 0.2
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub budget: Option<Share>,
 
-    /// Who judges: a router file, or top1, margin, entropy, random, random:SHARE, never or always.
-    /// Without it, the preset's, or a general one made for the default edge; with another edge, top1
+    /// The router: a file, or top1, margin, entropy, random, random:SHARE, never or always. Without
+    /// it, the preset's, or a general one for the default small model; for other models, top1
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     /// Stop after this many tokens
     #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
     pub max_tokens: usize,
 
-    /// Stop where this text would appear; may be given several times
+    /// Stop before this text; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
 
@@ -185,8 +188,8 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
     pub system: String,
 
-    /// Send the hidden state and the proposal with every ask, so that a cloud that collects can
-    /// learn from them
+    /// Send the hidden state and the proposed token with every ask, so that a cloud with --collect
+    /// can store them as training samples
     #[arg(long, requires = "cloud", help_heading = "Cloud")]
     pub share_states: bool,
 
@@ -203,23 +206,6 @@ pub struct GenerateArgs {
     pub machine: MachineArgs,
 }
 
-impl GenerateArgs {
-    /// As given, with what the preset adds.
-    pub fn with_preset(mut self) -> anyhow::Result<Self> {
-        let Some(given) = &self.preset else { return Ok(self) };
-        let own_router = self.router.is_some();
-        let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
-        let preset = crate::preset::apply(given, edge, cloud, Some(&mut self.router))?;
-        // Its defaults are for its own router.
-        if !own_router && self.threshold.is_none() && self.budget.is_none() {
-            (self.threshold, self.budget) = crate::preset::defaults(&preset)?;
-        }
-        // By its name from here on: where its folder is concerns nobody else.
-        self.preset = Some(preset.manifest().name.clone());
-        Ok(self)
-    }
-}
-
 #[derive(Clone, Debug, ClapArgs)]
 pub struct SamplingArgs {
     /// 0 always takes the most likely token
@@ -232,7 +218,7 @@ pub struct SamplingArgs {
     )]
     pub temperature: f32,
 
-    /// Only the most likely tokens that together reach this probability
+    /// Draw from the most likely tokens that together reach this probability
     #[arg(
         long,
         value_name = "P",
@@ -242,11 +228,11 @@ pub struct SamplingArgs {
     )]
     pub top_p: f32,
 
-    /// Only the K most likely tokens; 0 for all
+    /// Draw from the K most likely tokens; 0 for all
     #[arg(long, value_name = "K", default_value_t = 0, help_heading = "Sampling")]
     pub top_k: usize,
 
-    /// Only tokens at least this likely, relative to the most likely
+    /// Draw from tokens at least this likely, relative to the most likely
     #[arg(
         long,
         value_name = "P",
@@ -256,7 +242,7 @@ pub struct SamplingArgs {
     )]
     pub min_p: f32,
 
-    /// Above 1, tokens of the last 64 are made less likely
+    /// Above 1, makes the last 64 tokens less likely to be repeated
     #[arg(
         long,
         value_name = "R",
@@ -273,7 +259,7 @@ pub struct SamplingArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The small model: a GGUF file, an ONNX file or folder, a name `tandem pull --list` shows, or
+    /// The small model: a GGUF file, an ONNX file or folder, a name from `tandem pull --list`, or
     /// hf:OWNER/REPO[:FILE or QUANT] once it is pulled
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub edge_model: Option<String>,
@@ -282,15 +268,15 @@ pub struct EdgeArgs {
     #[arg(long, value_name = "FILE[:SCALE]", help_heading = "Models")]
     pub edge_adapter: Vec<AdapterArg>,
 
-    /// What computes an ONNX model, in order of preference: cpu, cuda, coreml, …
+    /// Execution providers for ONNX models, in order of preference: cpu, cuda, coreml, …
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Models")]
     pub onnx_provider: Vec<Provider>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CloudModelArgs {
-    /// The large model: a GGUF file, a name `tandem pull --list` shows, or hf:OWNER/REPO[:FILE or
-    /// QUANT] once it is pulled; with --cloud, the name that server knows it by
+    /// The large model: a GGUF file, a name from `tandem pull --list`, or hf:OWNER/REPO[:FILE or
+    /// QUANT] once it is pulled; with --cloud, its name on that server
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
     pub cloud_model: Option<String>,
 
@@ -302,20 +288,20 @@ pub struct CloudModelArgs {
     pub place: CloudPlaceArgs,
 }
 
-/// Where the cloud is, and what happens when it is not there.
+/// Where the cloud is, and what happens when it fails.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CloudPlaceArgs {
-    /// A cloud elsewhere: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
+    /// A remote cloud: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
     /// /v1/completions. Without it the large model runs in this process
     // Read as plain text and parsed later: a mistake must not print a password.
     #[arg(long, value_name = "URL", help_heading = "Cloud")]
     pub cloud: Option<String>,
 
-    /// Who answers there, if finding out fails: tandem, sglang, vllm, llama-server, openai
+    /// The engine of that cloud, if it is not recognised: tandem, sglang, vllm, llama-server, openai
     #[arg(long, value_name = "ENGINE", requires = "cloud", help_heading = "Cloud")]
     pub cloud_engine: Option<Engine>,
 
-    /// The key that cloud wants
+    /// The key for that cloud
     #[arg(
         long,
         value_name = "KEY",
@@ -325,69 +311,58 @@ pub struct CloudPlaceArgs {
     )]
     pub cloud_key: Option<String>,
 
-    /// Certificates (PEM) of an authority of your own, trusted besides the system's
+    /// Certificates (PEM) of your own authority, trusted in addition to the system's
     #[arg(long, value_name = "FILE", help_heading = "Cloud")]
     pub cloud_ca: Option<PathBuf>,
 
-    /// The cloud's chat template, where the cloud does not apply its own: chatml, or a Jinja file
+    /// The cloud's chat template, if the cloud does not apply its own: chatml, or a Jinja file
     #[arg(long, value_name = "NAME|FILE", requires = "cloud", help_heading = "Cloud")]
     pub cloud_template: Option<String>,
 
-    /// Where the cloud fails: keep the edge's own token, wait for the cloud, or fail
-    #[arg(long, value_enum, default_value_t = OnCloudError::Keep, help_heading = "Cloud")]
+    /// What to do if the cloud fails: keep the small model's own token, wait, or fail
+    #[arg(long, value_name = "POLICY", default_value = "keep", value_parser = words::on_cloud_error(), help_heading = "Cloud")]
     pub on_cloud_error: OnCloudError,
 
     /// How long one ask may take
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
     pub ask_deadline: Duration,
 
-    /// Pretend a network: round trip, jitter and loss, as in 170ms, 170ms:20ms or 170ms:20ms:1%;
-    /// `eval` takes several
+    /// Simulate a network with this round trip, jitter and loss: 170ms, 170ms:20ms or
+    /// 170ms:20ms:1%; `eval` takes several
     #[arg(long, value_name = "RTT", value_delimiter = ',', help_heading = "Cloud")]
     pub simulate_rtt: Vec<Delay>,
 
-    /// Ask no cloud at all, and open no socket
+    /// Do not ask the cloud, and open no socket
     #[arg(long, conflicts_with = "cloud", help_heading = "Cloud")]
     pub offline: bool,
 }
 
-/// What a failure of the cloud means for the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnCloudError {
-    /// The edge's own token is taken and marked as a fallback; the cloud is tried again later
-    Keep,
-    /// The text waits until the cloud is back
-    Wait,
-    /// The text ends with an error
-    Fail,
-}
-
 #[derive(Clone, Debug, ClapArgs)]
 pub struct MachineArgs {
-    /// Tokens a conversation may have, prompt and answer together
+    /// The longest conversation in tokens, prompt and answer together
     #[arg(long, value_name = "N", default_value = "4096", value_parser = count, help_heading = "Machine")]
     pub context: usize,
 
-    /// Threads that compute; one less than the cores if something else is busy
+    /// Computing threads; use one less than the cores if something else is busy
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Machine")]
     pub threads: Option<usize>,
 
-    /// Layers of each GGUF model that go onto the GPU; without it, all that fit. 0 keeps to the CPU
+    /// Layers of each GGUF model on the GPU; without it, as many as fit. 0 uses the CPU only
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub gpu_layers: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct CloudArgs {
-    /// Where to listen
+    /// The address and port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub listen: SocketAddr,
 
-    /// The key every edge must bring
+    /// The key that every request must have
     #[arg(long, value_name = "KEY", env = "TANDEM_CLOUD_KEY", hide_env_values = true)]
     pub key: Option<String>,
 
-    /// The large model: a GGUF file, a name `tandem pull --list` shows, or hf:OWNER/REPO[:FILE or
+    /// The large model: a GGUF file, a name from `tandem pull --list`, or hf:OWNER/REPO[:FILE or
     /// QUANT] once it is pulled
     #[arg(long, visible_alias = "model", value_name = "MODEL")]
     pub cloud_model: Option<String>,
@@ -400,17 +375,17 @@ pub struct CloudArgs {
     #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "cloud_adapter")]
     pub preset: Option<String>,
 
-    /// Sessions held at once; the least recently used leaves when one more comes
+    /// The most sessions at once; a new one replaces the least recently used
     #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
     pub sessions: usize,
 
-    /// Tokens held by all sessions together: this much memory is taken, and the least recently
-    /// used session leaves when it is full
+    /// Cached tokens of all sessions together: memory for them is allocated, and when it is full the
+    /// least recently used session is evicted
     #[arg(long, value_name = "N", default_value = "16384", value_parser = count)]
     pub cache_tokens: usize,
 
-    /// Keep what edges with --share-states send in this folder, for `tandem router train
-    /// --objective agree`; one that was begun is gone on with
+    /// Store the samples that edges with --share-states send in this folder, for `tandem router
+    /// train --objective agree`; an existing collection is continued
     #[arg(long, value_name = "FOLDER")]
     pub collect: Option<PathBuf>,
 
@@ -424,9 +399,9 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "NAME|FOLDER")]
     pub preset: Option<String>,
 
-    /// Whether this router fits: a file or a name
+    /// Check whether this router fits: a file or a name
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     #[command(flatten)]
     pub edge: EdgeArgs,

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use crate::config::AdapterArg;
+use super::ExportArgs;
 
 #[derive(Debug, Args)]
 pub struct OnnxArgs {
@@ -14,9 +14,10 @@ pub struct OnnxArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum OnnxCommand {
-    /// Write an ONNX model that gives out its hidden state; everything else stays as it is
+    /// Write an ONNX model with its hidden state as an output; everything else stays as it is
     Expose(ExposeArgs),
     /// Write a GGUF model (llama and qwen2 families) as an ONNX folder
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Export(ExportArgs),
 }
 
@@ -29,50 +30,11 @@ pub struct ExposeArgs {
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     pub output: Option<PathBuf>,
 
-    /// Show which tensors could be the hidden state, and which would be taken
+    /// Show which tensors could be the hidden state, and which would be chosen
     #[arg(long, conflicts_with_all = ["output", "tensor"])]
     pub list: bool,
 
-    /// Take this tensor
+    /// Use this tensor
     #[arg(long, value_name = "NAME")]
     pub tensor: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// The GGUF file, or a name `tandem pull --list` shows; without it, the default small model
-    pub model: Option<String>,
-
-    /// The folder to write
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
-
-    /// How weights are written
-    #[arg(long, value_enum, default_value_t = WeightsArg::Int8)]
-    pub weights: WeightsArg,
-
-    /// A LoRA adapter to merge into the model, with a scale if not 1
-    #[arg(long, value_name = "FILE[:SCALE]")]
-    pub adapter: Vec<AdapterArg>,
-
-    /// Merge the small model's adapter of a preset
-    #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "adapter")]
-    pub preset: Option<String>,
-
-    /// Write 4 bits even from weights that were rounded before
-    #[arg(long)]
-    pub force: bool,
-}
-
-/// How weights are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WeightsArg {
-    /// Bytes, with a scale for every 32
-    Int8,
-    /// Half bytes; from full-precision weights only
-    Int4,
-    /// 16-bit floats
-    Fp16,
-    /// 32-bit floats
-    Fp32,
 }

@@ -12,7 +12,7 @@ pub struct PresetArgs {
 pub enum PresetCommand {
     /// Show the presets on this machine, and what each is for
     List(ListPresetsArgs),
-    /// Check every file of a preset, and print its sha256 as the manifest wants it
+    /// Check every file of a preset, and print its sha256 for the manifest
     Check(CheckPresetArgs),
 }
 
@@ -25,7 +25,7 @@ pub struct ListPresetsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct CheckPresetArgs {
-    /// A name `tandem preset list` shows, or a folder
+    /// A name from `tandem preset list`, or a folder
     #[arg(value_name = "NAME|FOLDER")]
     pub preset: String,
 }

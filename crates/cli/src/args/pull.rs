@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::Args as ClapArgs;
 use models::hub::Name;
 
-/// What can be fetched.
+/// What can be downloaded.
 #[derive(Clone, Debug)]
 pub enum Pullable {
     /// The default models.
@@ -23,7 +23,7 @@ impl FromStr for Pullable {
         match text {
             "models" => Ok(Self::Models),
             "onnxruntime" => Ok(Self::Onnxruntime),
-            _ if Name::is_meant(text) => {
+            _ if Name::is_hub_name(text) => {
                 text.parse().map(Self::Hub).map_err(|e: models::HubError| e.to_string())
             }
             _ => Err("write models, onnxruntime, or hf:OWNER/REPO with a file, a folder or a \
@@ -35,13 +35,13 @@ impl FromStr for Pullable {
 
 #[derive(Debug, ClapArgs)]
 pub struct PullArgs {
-    /// What to fetch: models (the default pair), onnxruntime (runs ONNX models), or a GGUF or ONNX
-    /// model of the Hugging Face hub, as in hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M or
+    /// What to download: models (the default pair), onnxruntime (runs ONNX models), or a GGUF or
+    /// ONNX model of the Hugging Face hub: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M or
     /// hf:OWNER/REPO:FILE; without it, models
     #[arg(value_name = "WHAT", conflicts_with = "list")]
     pub what: Option<Pullable>,
 
-    /// Show what is here instead
+    /// List the models on this machine instead
     #[arg(long)]
     pub list: bool,
 
@@ -49,17 +49,17 @@ pub struct PullArgs {
     #[arg(long, requires = "list")]
     pub json: bool,
 
-    /// Another catalog than the built-in one: a TOML file of models, packages and hashes
+    /// Use this catalog instead of the built-in one: a TOML file of models, packages and hashes
     #[arg(long, value_name = "FILE")]
     pub catalog: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct RmArgs {
-    /// A model `tandem pull --list` shows, or onnxruntime
+    /// A model from `tandem pull --list`, or onnxruntime
     pub name: String,
 
-    /// Another catalog than the built-in one
+    /// Use this catalog instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub catalog: Option<PathBuf>,
 }

@@ -6,11 +6,11 @@ use clap::Args as ClapArgs;
 
 #[derive(Debug, ClapArgs)]
 pub struct ReportArgs {
-    /// Results of `tandem eval`: a section of the report each
+    /// Results of `tandem eval`; each becomes a section of the report
     #[arg(value_name = "RESULTS", required = true)]
     pub results: Vec<PathBuf>,
 
-    /// The page; without it, beside the first results and named like them
+    /// The page to write; without it, beside the first results and named like them
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
 

@@ -6,7 +6,9 @@ use clap::{Args as ClapArgs, Subcommand};
 use decode::Threshold;
 
 use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
-use crate::{config::count, judge::RouterArg};
+use tandem::RouterSpec;
+
+use crate::config::count;
 
 #[derive(Debug, ClapArgs)]
 pub struct RouterArgs {
@@ -16,13 +18,13 @@ pub struct RouterArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum RouterCommand {
-    /// Run both models over worked answers and keep what a router can learn from
+    /// Run both models over worked answers and store training samples for a router
     Collect(Box<CollectArgs>),
-    /// Train a router on what was collected
+    /// Train a router on collected samples
     Train(TrainArgs),
     /// Find the thresholds for budgets, on prompts of your own
     Calibrate(CalibrateArgs),
-    /// Show what a router file is, and what it thinks of a text
+    /// Show what is in a router file, and its scores for a text
     Inspect(InspectArgs),
 }
 
@@ -33,7 +35,7 @@ pub struct CollectArgs {
     #[arg(long, value_name = "FILE", required = true)]
     pub data: Vec<PathBuf>,
 
-    /// The folder to fill; a run that was stopped goes on where it was
+    /// The folder for the samples; an interrupted run resumes
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
 
@@ -41,37 +43,37 @@ pub struct CollectArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<usize>,
 
-    /// Worked choices are named before they are explained
+    /// The worked answers name the choice before they explain it
     #[arg(long)]
     pub answer_first: bool,
 
-    /// Roll out at most this many of the places that neither model got right
+    /// Roll out at most this many of the positions that neither model got right
     #[arg(long, value_name = "N", default_value = "2000")]
     pub rollouts: usize,
 
-    /// Also roll out the places that only the cloud got right, before the others: an edge's token
-    /// that does no harm is trusted
+    /// Also roll out the positions that only the cloud got right, before the others, so that a token
+    /// of the edge that does no harm is trusted
     #[arg(long)]
     pub roll_out_asks: bool,
 
-    /// Read no further examples: roll out what was read so far
+    /// Read no more examples, and roll out those read so far
     #[arg(long)]
     pub rollouts_only: bool,
 
     /// A second round with the router of the first: roll-outs by the joint decode, and states from
     /// joint decodes
     #[arg(long, value_name = "NAME|FILE")]
-    pub router: Option<RouterArg>,
+    pub router: Option<RouterSpec>,
 
     /// The threshold of the second round's joint decodes
     #[arg(long, value_name = "0..1", default_value = "0.5")]
     pub threshold: Threshold,
 
-    /// Examples at work at the same time
+    /// Examples processed at the same time
     #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
     pub parallel: usize,
 
-    /// Which places are rolled out
+    /// The seed that chooses the positions to roll out
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
@@ -99,19 +101,19 @@ pub struct CollectArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct TrainArgs {
-    /// Folders that `tandem router collect` or `tandem cloud --collect` filled
+    /// Folders written by `tandem router collect` or `tandem cloud --collect`
     #[arg(value_name = "FOLDER", required = true)]
     pub collections: Vec<PathBuf>,
 
-    /// The router file to write; its curves go beside it, as SVG
+    /// The router file to write; its curves are written beside it, as SVG
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 
-    /// What it learns: citer, citer-s, co-llm or agree
+    /// The training objective: citer, citer-s, co-llm or agree
     #[arg(long, value_name = "NAME", default_value = "citer")]
     pub objective: router::Objective,
 
-    /// What it sees: hidden, or hidden+logits
+    /// The inputs of the router: hidden, or hidden+logits
     #[arg(long, value_name = "NAME", default_value = "hidden")]
     pub inputs: router::Inputs,
 
@@ -123,11 +125,11 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", default_value = "30", value_parser = count)]
     pub epochs: usize,
 
-    /// How fast
+    /// The learning rate
     #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
     pub learning_rate: f32,
 
-    /// Let the more frequent label weigh more
+    /// Do not balance the labels by weights
     #[arg(long)]
     pub no_class_weights: bool,
 
@@ -141,7 +143,7 @@ pub struct CalibrateArgs {
     /// The router file; rewritten with its new table unless --output is given
     pub router: PathBuf,
 
-    /// Prompts, as JSON lines: prompt, or any shape `collect` reads; answers are not looked at
+    /// Prompts, as JSON lines: prompt, or any format `collect` reads; answers are ignored
     #[arg(long, value_name = "FILE", required = true)]
     pub prompts: Vec<PathBuf>,
 

@@ -12,11 +12,11 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub listening: ListenArgs,
 
-    /// Texts made at once; each keeps its conversation in memory
+    /// Texts generated at the same time; each keeps its conversation in memory
     #[arg(long, value_name = "N", default_value = "4", value_parser = count, help_heading = "Server")]
     pub parallel: usize,
 
-    /// Requests that may wait; those beyond get status 503
+    /// Requests that may wait; further ones get status 503
     #[arg(long, value_name = "N", default_value = "32", help_heading = "Server")]
     pub queue: usize,
 
@@ -24,7 +24,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "600s", value_parser = time, help_heading = "Server")]
     pub time_limit: Duration,
 
-    /// How long what runs may take to finish when the server is to stop
+    /// How long generations under way may take to finish when the server stops
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "Server")]
     pub shutdown_limit: Duration,
 
@@ -32,14 +32,14 @@ pub struct ServeArgs {
     pub generate: GenerateArgs,
 }
 
-/// Where to listen, and to whom.
+/// Where to listen, and who may use the API.
 #[derive(Debug, ClapArgs)]
 pub struct ListenArgs {
-    /// Where to listen
+    /// The address and port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", help_heading = "Server")]
     pub listen: SocketAddr,
 
-    /// A key that opens the API; may be given several times, or with commas between
+    /// A key for the API; may be given several times, or with commas between
     #[arg(
         long,
         value_name = "KEY",
@@ -50,11 +50,11 @@ pub struct ListenArgs {
     )]
     pub api_key: Vec<String>,
 
-    /// Keys besides, one a line
+    /// A file with more keys, one on each line
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub api_key_file: Option<PathBuf>,
 
-    /// Let pages of this origin use the API; "*" for all; may be given several times
+    /// Allow pages of this origin to use the API; "*" for all; may be given several times
     #[arg(long, value_name = "ORIGIN", help_heading = "Server")]
     pub cors: Vec<String>,
 }

@@ -2,17 +2,15 @@
 
 use std::{io::IsTerminal, process::ExitCode};
 
-use clap::ValueEnum;
 use decode::{Message, Role, Threshold};
 use models::{Environment, Home};
 use rustyline::{DefaultEditor, error::ReadlineError};
+use tandem::{Mode, Pair, Request, RoutingOverrides, Share, Tandem};
 
 use crate::{
-    answer::{End, Teller},
-    args::{ChatArgs, GenerateArgs, Mode},
-    config::Generate,
-    judge::Share,
-    pair::Pair,
+    answer::{AnswerPrinter, End},
+    args::ChatArgs,
+    config::note_fallback,
     show::say,
 };
 
@@ -45,9 +43,9 @@ impl Line {
         };
         let (name, value) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (name, value.trim()) {
-            ("mode", value) => match Mode::from_str(value, false) {
+            ("mode", value) => match value.parse() {
                 Ok(mode) => Self::Mode(mode),
-                Err(_) => Self::Wrong(format!("{value:?} is no mode: small, joint or large")),
+                Err(error) => Self::Wrong(error),
             },
             ("threshold", value) => match value.parse() {
                 Ok(threshold) => Self::Threshold(threshold),
@@ -60,28 +58,30 @@ impl Line {
             ("reset", "") => Self::Reset,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
-            _ => Self::Wrong(format!("/{command} is no command; /help lists them")),
+            _ => Self::Wrong(format!("there is no command /{command}; /help lists them")),
         }
     }
 }
 
 struct Chat {
-    pair: Pair,
-    generate: Generate,
+    tandem: Tandem,
+    mode: Mode,
+    routing: RoutingOverrides,
     messages: Vec<Message>,
-    teller: Teller,
+    printer: AnswerPrinter,
 }
 
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
-    let wanted = args.generate.with_preset()?;
-    // The mode may change later: the router is chosen in any case.
-    let joint = Generate::new(&GenerateArgs { mode: Mode::Joint, ..wanted.clone() })?;
-    let generate = Generate { mode: wanted.mode, ..joint };
-    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
-    let mut pair = pair.sharing(wanted.share_states);
-    pair.prepare(generate.mode).await?;
-    let messages = vec![Message::system(&generate.system)];
-    let mut chat = Chat { pair, generate, messages, teller: Teller::new(&args.output)? };
+    let tandem = args.generate.builder()?.any_mode().build()?;
+    note_fallback(&tandem);
+    let mut chat = Chat {
+        mode: args.generate.mode,
+        routing: RoutingOverrides::default(),
+        messages: vec![],
+        printer: AnswerPrinter::new(&args.output)?,
+        tandem,
+    };
+    chat.switch(chat.mode).await?;
     let mut editor = DefaultEditor::new()?;
     let history = Home::find(Environment::read())?.file("history");
     if history.exists() {
@@ -107,7 +107,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     if let Err(error) = editor.save_history(&history) {
         tracing::warn!(%error, "the history was not saved");
     }
-    chat.pair.close().await;
+    chat.tandem.close().await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,13 +116,20 @@ impl Chat {
     async fn handle(&mut self, line: Line) -> anyhow::Result<bool> {
         match line {
             Line::Say(text) => self.answer(text).await?,
-            Line::Mode(mode) => match self.pair.prepare(mode).await {
-                Ok(()) => self.generate.mode = mode,
-                Err(error) => say(&format!("error: {error:#}")),
-            },
-            Line::Threshold(threshold) => self.generate.bar = threshold.into(),
-            Line::Budget(share) => self.generate.bar = self.generate.judge.bar(None, Some(share)),
-            Line::Reset => self.messages.truncate(1),
+            Line::Mode(mode) => {
+                if let Err(error) = self.switch(mode).await {
+                    say(&format!("error: {error:#}"));
+                }
+            }
+            Line::Threshold(threshold) => {
+                let threshold = Some(threshold);
+                self.routing = RoutingOverrides { threshold, ..RoutingOverrides::default() };
+            }
+            Line::Budget(share) => {
+                let budget = Some(share.value());
+                self.routing = RoutingOverrides { budget, ..RoutingOverrides::default() };
+            }
+            Line::Reset => self.messages.clear(),
             Line::Help => say(HELP),
             Line::Quit => return Ok(false),
             Line::Nothing => {}
@@ -131,28 +138,45 @@ impl Chat {
         Ok(true)
     }
 
+    /// Loads what a mode needs, before it is typed for.
+    async fn switch(&mut self, mode: Mode) -> anyhow::Result<()> {
+        let pair = self.tandem.pair();
+        match mode {
+            Mode::Large => drop(pair.open_cloud().await?),
+            Mode::Small => pair.load_edge().await?,
+            Mode::Joint => {
+                pair.load_edge().await?;
+                drop(pair.open_cloud().await?);
+            }
+        }
+        self.mode = mode;
+        Ok(())
+    }
+
     /// An answer that is stopped or fails half-way stays in the conversation as far as it came.
     async fn answer(&mut self, text: String) -> anyhow::Result<()> {
         self.messages.push(Message::user(text));
-        let failed = match self.pair.begin(&self.generate, &self.messages).await {
-            Ok(mut generation) => {
-                let end = self.teller.tell(&self.generate, &mut generation).await?;
-                let answer = generation.transcript().text();
-                match end {
-                    End::Failed(error) if answer.is_empty() => Some(error.into()),
-                    end => {
-                        self.messages.push(Message::assistant(answer));
-                        match end {
-                            End::Failed(error) => Some(error.into()),
-                            End::Whole | End::Interrupted => None,
+        let request = Request::chat(self.messages.clone()).mode(self.mode);
+        let failed: Option<tandem::Error> =
+            match self.tandem.generate(request.routing(self.routing.clone())).await {
+                Ok(mut generation) => {
+                    let end = self.printer.print(&mut generation).await?;
+                    let answer = generation.transcript().text();
+                    match end {
+                        End::Failed(error) if answer.is_empty() => Some(error),
+                        end => {
+                            self.messages.push(Message::assistant(answer));
+                            match end {
+                                End::Failed(error) => Some(error),
+                                End::Whole | End::Interrupted => None,
+                            }
                         }
                     }
                 }
-            }
-            Err(error) => Some(error),
-        };
+                Err(error) => Some(error),
+            };
         if let Some(error) = failed {
-            say(&format!("error: {error:#}; /reset begins a new conversation"));
+            say(&format!("error: {error}; /reset starts a new conversation"));
         }
         // A question without an answer is as if it had not been asked.
         self.messages.pop_if(|last| last.role == Role::User);

@@ -1,18 +1,21 @@
 //! `tandem cloud`: the large model for edges elsewhere.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
+use cloud::service::Collector;
 use engine::{Compute, LoadOptions};
-use models::catalog;
-use serve::cloud::{Collector, Config, LazyModel, app, run};
+use server::{
+    cloud::{Config, LazyModel, app, run},
+    http::Keys,
+};
+use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
 use crate::{
     args::CloudArgs,
-    config::{Store, UsageError, adapters, threads},
+    config::{UsageError, adapters},
     interrupt::interrupted,
-    preset,
     show::say,
 };
 
@@ -23,31 +26,27 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     if args.sessions > MOST_SESSIONS {
         return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
     }
-    let (mut adapter, mut model) = (args.cloud_adapter, args.cloud_model);
+    let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
+    let store = Store::open()?;
+    let mut cloud = LocalCloud { model: args.cloud_model, adapters: adapters(&args.cloud_adapter) };
     if let Some(preset) = &args.preset {
-        adapter.push(preset::cloud_adapter(preset, &mut model)?);
+        preset::cloud_model(&store, preset, &mut cloud)?;
     }
-    let path = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Cloud)?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another --listen", args.listen))?;
     let address = listener.local_addr()?;
+    let loopback = address.ip().is_loopback();
     let options = LoadOptions {
-        adapters: adapters(&adapter),
         cells: args.cache_tokens.max(args.machine.context),
-        sequences: args.sessions,
-        chunk: 32,
-        gpu_layers: args.machine.gpu_layers,
-        ..LoadOptions::new(path, args.machine.context, threads(args.machine.threads))
+        ..cloud.options(&store, &args.machine.config(), args.sessions)?
     };
-    let collector = match &args.collect {
-        Some(folder) => Some(Arc::new(Collector::start(folder.clone(), options.name())?)),
-        None => None,
-    };
+    let folder = args.collect.as_deref();
+    let collector = folder.map(|folder| collector(folder, options.name())).transpose()?;
     let model = LazyModel::new(Compute::start().context("no compute thread")?, options);
     // A server has somebody to wait for it; an edge that asks should not wait for the disk.
     model.get().await?;
-    if !address.ip().is_loopback() && args.key.is_none() {
+    if !loopback && keys.is_empty() {
         say(&format!("warning: everybody who reaches {address} can use this cloud; set --key"));
     }
     if let Some(folder) = &args.collect {
@@ -55,10 +54,21 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         say(&format!("collecting what edges with --share-states send in {folder}"));
     }
     say(&format!("listening on http://{address}"));
-    let config = Config { key: args.key, collector: collector.clone(), ..Config::default() };
+    let config = Config { keys, loopback, collector: collector.clone(), ..Config::default() };
     run(listener, app(model, config), interrupted()).await?;
     if let Some(collector) = collector {
         collector.finish();
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where samples of live use go.
+#[cfg(feature = "lab")]
+fn collector(folder: &Path, cloud: String) -> anyhow::Result<Arc<dyn Collector>> {
+    Ok(Arc::new(lab::collect::TrafficCollector::start(folder.to_owned(), cloud)?))
+}
+
+#[cfg(not(feature = "lab"))]
+fn collector(_: &Path, _: String) -> anyhow::Result<Arc<dyn Collector>> {
+    Err(crate::args::no_lab("cloud --collect"))
 }

@@ -8,19 +8,18 @@ use std::{
 
 use cloud::{Engine, Introduction, Remote};
 use decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, Sampling, Threshold, Vocabulary,
-    Want,
+    Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, OnCloudError, Sampling, Threshold,
+    Vocabulary, Want, statistics::percentile,
 };
-use router::{Kind, Metadata};
 use serde::Serialize;
+use tandem::{
+    Introduction as Opening, Lease, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Store,
+    Tandem, preset,
+};
 
 use crate::{
-    args::{DoctorArgs, Mode, OnCloudError},
-    commands::bench::percentile,
-    config::{self, Generate, Store},
-    judge::Judge,
-    pair::Pair,
-    preset,
+    args::{DoctorArgs, SYSTEM},
+    config,
 };
 
 /// How often the way there and back is measured.
@@ -67,17 +66,18 @@ impl Findings {
     }
 }
 
-pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
-    // A doctor does not wait for the patient to get well.
-    args.cloud.place.on_cloud_error = OnCloudError::Fail;
+    // A doctor does not wait for the patient to get well, and chooses the router by himself.
+    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?
+        .on_cloud_error(OnCloudError::Fail)
+        .mode(Mode::Small);
     if let Some(preset) = &args.preset {
-        let (edge, cloud) = (&mut args.edge, Some(&mut args.cloud));
-        preset::apply(preset, edge, cloud, Some(&mut args.router))?;
+        builder = builder.preset(preset);
     }
-    let mut pair = Pair::new(&args.edge, &args.cloud, &args.machine)?;
-    examine(&mut findings, &mut pair, &args).await;
-    pair.close().await;
+    let tandem = builder.build()?;
+    examine(&mut findings, &tandem, &args).await;
+    tandem.close().await;
     let works = findings.works();
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -102,19 +102,22 @@ pub async fn doctor(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Who would judge.
-fn router(findings: &mut Findings, args: &DoctorArgs) -> anyhow::Result<()> {
-    let edge = config::edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
-    match Judge::choose(args.router.as_ref(), &edge)? {
-        Judge::Untrained(kind) => {
-            findings.ok("router", format!("{kind}: needs no training, fits any model"));
-        }
-        Judge::Fallback { reason } => {
+fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow::Result<()> {
+    let (store, edge) = (Store::open()?, tandem.pair().edge_options()?);
+    let mut wanted = args.router.clone();
+    if let Some(given) = &args.preset {
+        let (mut edge, preset) = (args.edge.config(), preset::load(&store, given)?);
+        preset::apply(&store, &preset, &mut edge, None, Some(&mut wanted))?;
+    }
+    let router = NamedRouter::choose(wanted.as_ref(), &store, &edge)?;
+    match (router.fallback(), router.description()) {
+        (Some(reason), _) => {
             let advice = "top1 judges any model, a trained router judges better: docs/routers.md";
             findings.add("router", Level::Warn, format!("top1: {reason}"), advice);
         }
-        Judge::Trained { name, file, .. } => {
-            let Metadata { objective, model_name, .. } = file.metadata();
-            findings.ok("router", format!("{name}: {objective}, trained for {model_name}"));
+        (None, Some(trained)) => findings.ok("router", format!("{router}: {trained}")),
+        (None, None) => {
+            findings.ok("router", format!("{router}: needs no training, fits any model"));
         }
     }
     Ok(())
@@ -148,58 +151,73 @@ fn hardware(findings: &mut Findings) {
     }
 }
 
-async fn examine(findings: &mut Findings, pair: &mut Pair, args: &DoctorArgs) {
+async fn examine(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) {
     hardware(findings);
-    if let Err(error) = pair.prepare(Mode::Small).await {
-        let advice = "run `tandem pull`, or name a GGUF file or an ONNX model with --edge-model";
-        return findings.add("edge model", Level::Fail, format!("{error:#}"), advice);
-    }
-    if let Some(edge) = pair.edge() {
-        let (model, vocabulary) = (edge.model(), edge.model().vocabulary());
-        findings.ok(
-            "edge model",
-            format!(
-                "{} tokens in its vocabulary (fingerprint {}), trained on contexts of {}",
-                vocabulary.len(),
-                vocabulary.fingerprint(),
-                model.trained_context()
-            ),
-        );
-        match router(findings, args) {
-            Ok(()) => {}
-            Err(error) => {
-                let advice = "a router reads hidden states, and those differ from model to model, \
-                    from precision to precision (GGUF, ONNX int8, fp16, …) and with every adapter: \
-                    train one for this model as it is (docs/routers.md), or use --router top1";
-                findings.add("router", Level::Fail, format!("{error:#}"), advice);
-            }
+    let model = match tandem.pair().edge().await {
+        Ok(model) => model,
+        Err(error) => {
+            let advice =
+                "run `tandem pull`, or name a GGUF file or an ONNX model with --edge-model";
+            return findings.add("edge model", Level::Fail, format!("{error:#}"), advice);
         }
+    };
+    let vocabulary = model.vocabulary();
+    findings.ok(
+        "edge model",
+        format!(
+            "{} tokens in its vocabulary (fingerprint {}), trained on contexts of {}",
+            vocabulary.len(),
+            vocabulary.fingerprint(),
+            model.trained_context()
+        ),
+    );
+    if let Err(error) = router(findings, tandem, args) {
+        let advice = "a router reads hidden states, and those differ from model to model, \
+            from precision to precision (GGUF, ONNX int8, fp16, …) and with every adapter: \
+            train one for this model as it is (docs/routers.md), or use --router top1";
+        findings.add("router", Level::Fail, format!("{error:#}"), advice);
     }
     if args.cloud.place.offline {
         let advice = "leave out --offline to use a cloud";
         return findings.add("cloud", Level::Fail, "offline".into(), advice);
     }
-    let messages =
-        [Message::system("You are a helpful assistant."), Message::user("Count to ten.")];
-    let prepared = match pair.prepare(Mode::Joint).await {
-        Ok(()) => pair.introduce(Mode::Joint, &messages),
-        Err(error) => Err(error),
-    };
-    match prepared {
-        Ok(remote) => {
-            if let Some(introduction) = meet(findings, remote, args).await {
-                try_out(findings, remote, &introduction).await;
-                if findings.works() {
-                    decode_jointly(findings, pair, &messages).await;
-                }
+    let prompt = Prompt::Messages(vec![Message::system(SYSTEM), Message::user("Count to ten.")]);
+    match introduce(tandem, &prompt).await {
+        Ok(mut lease) => {
+            let works = match lease.cloud().await {
+                Ok(remote) => check_cloud(findings, remote, args).await,
+                Err(error) => return no_cloud(findings, &error),
+            };
+            drop(lease);
+            if works {
+                decode_jointly(findings, tandem, prompt).await;
             }
         }
-        Err(error) => {
-            let advice =
-                "run `tandem pull`, name a file with --cloud-model, or a cloud with --cloud";
-            findings.add("cloud", Level::Fail, format!("{error:#}"), advice);
-        }
+        Err(error) => no_cloud(findings, &error),
     }
+}
+
+fn no_cloud(findings: &mut Findings, error: &tandem::Error) {
+    let advice = "run `tandem pull`, name a file with --cloud-model, or a cloud with --cloud";
+    findings.add("cloud", Level::Fail, error.to_string(), advice);
+}
+
+/// A seat whose cloud knows what it will be asked about.
+async fn introduce(tandem: &Tandem, prompt: &Prompt) -> Result<Lease, tandem::Error> {
+    let tokens = tandem.tokens(Mode::Joint, prompt).await?;
+    let mut lease = tandem.lease(Mode::Joint, &tokens).await?;
+    let on_error = OnCloudError::Fail;
+    lease.introduce(Opening { prompt, edge: Some(&tokens), on_error }).await?;
+    Ok(lease)
+}
+
+/// Whether everything about the cloud works.
+async fn check_cloud(findings: &mut Findings, remote: &mut Remote, args: &DoctorArgs) -> bool {
+    match meet(findings, remote, args).await {
+        Some(introduction) => try_out(findings, remote, &introduction).await,
+        None => return false,
+    }
+    findings.works()
 }
 
 /// Who answers, and what it has in common with the edge.
@@ -221,7 +239,7 @@ async fn meet(
     words.extend(about.model.iter().map(|m| format!("model {m}")));
     words.extend(about.context.iter().map(|c| format!("context {c}")));
     findings.ok("cloud", words.join(", "));
-    match config::address(&args.cloud.place).ok().flatten() {
+    match args.cloud.place.address().ok().flatten() {
         None => findings.ok("tls", "not needed: the cloud is in this process"),
         Some(address) if address.is_encrypted() => findings.ok("tls", "certificate verified"),
         Some(address) if address.is_loopback() => findings.ok("tls", "not needed on loopback"),
@@ -235,7 +253,7 @@ async fn meet(
             Ok(_) => findings.ok("vocabulary", "the edge's: token ids travel"),
             Err(reason) => {
                 let advice = "nothing, or choose two models of one family: ids are exact";
-                let found = format!("text travels: {reason}");
+                let found = format!("text is exchanged: {reason}");
                 findings.add("vocabulary", Level::Warn, found, advice);
             }
         }
@@ -299,26 +317,16 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
 }
 
 /// A real text of a few tokens, every one of them the cloud's.
-async fn decode_jointly(findings: &mut Findings, pair: &mut Pair, messages: &[Message]) {
-    let generate = Generate {
-        mode: Mode::Joint,
-        bar: Threshold::ALWAYS.into(),
-        judge: Judge::Untrained(Kind::Always),
-        sampling: Sampling::default(),
-        limits: Limits { max_tokens: 8, stops: vec![] },
-        system: String::new(),
-        on_cloud_error: decode::OnCloudError::Fail,
-    };
-    let text = async {
-        let mut generation = pair.begin(&generate, messages).await?;
-        while generation.next().await?.is_some() {}
-        anyhow::Ok(generation.transcript().text())
-    };
-    match text.await {
-        Ok(text) => findings.ok("joint decode", format!("{text:?}")),
+async fn decode_jointly(findings: &mut Findings, tandem: &Tandem, prompt: Prompt) {
+    let threshold = Some(Threshold::ALWAYS);
+    let routing = RoutingOverrides { threshold, ..RoutingOverrides::default() };
+    let limits = Limits { max_tokens: 8, stops: vec![] };
+    let request = Request::new(prompt).mode(Mode::Joint).limits(limits).routing(routing);
+    match tandem.answer(request).await {
+        Ok(answer) => findings.ok("joint decode", format!("{:?}", answer.text)),
         Err(error) => {
             let advice = "see the checks above; `tandem run -vv` tells more";
-            findings.add("joint decode", Level::Fail, format!("{error:#}"), advice);
+            findings.add("joint decode", Level::Fail, error.to_string(), advice);
         }
     }
 }
@@ -357,19 +365,22 @@ async fn pings(remote: &mut Remote) -> Result<(Duration, Duration), CloudError> 
     for _ in 0..PINGS {
         times.push(remote.ping().await?.as_secs_f64());
     }
-    let at = |share| Duration::from_secs_f64(percentile(&times, share));
+    let at =
+        |share| Duration::from_secs_f64(percentile(times.iter().copied(), share).unwrap_or(0.0));
     Ok((at(0.5), at(0.95)))
 }
 
 fn advice(error: &CloudError) -> &'static str {
     match error {
         CloudError::Unreachable { .. } => "is it running, and is the address right?",
-        CloudError::TooLate { .. } => "is it overloaded? raise --ask-deadline if it is only slow",
+        CloudError::TimedOut { .. } => "is it overloaded? raise --ask-deadline if it is only slow",
         CloudError::Refused { status: 401 | 403, .. } => "give its key with --cloud-key",
         CloudError::Refused { status: 404, .. } => "is --cloud-model a model it serves?",
         CloudError::Refused { .. } => "read its log",
         CloudError::Redirected { .. } => "give the address it redirects to",
-        CloudError::Garbled { .. } => "name the engine with --cloud-engine if it is one we know",
+        CloudError::InvalidAnswer { .. } => {
+            "name the engine with --cloud-engine if it is one we know"
+        }
         CloudError::NoTemplate { .. } => "give --cloud-template chatml, or a Jinja file",
         CloudError::ContextFull => "raise the server's context",
         _ => "see above",

@@ -3,13 +3,10 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
-use models::catalog;
-use onnx::{Export, File, Hidden, Lora, Weights, hidden};
+use onnx::{File, Hidden, hidden};
 
 use crate::{
-    args::{ExportArgs, ExposeArgs, OnnxArgs, OnnxCommand, WeightsArg},
-    config::{Store, adapters},
-    preset,
+    args::{ExposeArgs, OnnxArgs, OnnxCommand},
     show::say,
 };
 
@@ -17,7 +14,10 @@ pub fn onnx(args: OnnxArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         OnnxCommand::Expose(args) if args.list => list(&args)?,
         OnnxCommand::Expose(args) => expose(&args)?,
-        OnnxCommand::Export(args) => export(&args)?,
+        #[cfg(feature = "lab")]
+        OnnxCommand::Export(args) => super::export::export(&args)?,
+        #[cfg(not(feature = "lab"))]
+        OnnxCommand::Export(args) => return args.refuse("onnx export"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -25,7 +25,7 @@ pub fn onnx(args: OnnxArgs) -> anyhow::Result<ExitCode> {
 fn expose(args: &ExposeArgs) -> anyhow::Result<()> {
     let output = args.output.as_deref().context("--output is missing")?;
     let name = onnx::expose(&args.input, output, args.tensor.as_deref())?;
-    say(&format!("{} gives out its hidden state as {name:?}", output.display()));
+    say(&format!("{} has its hidden state as the output {name:?}", output.display()));
     Ok(())
 }
 
@@ -48,27 +48,5 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
     for candidate in hidden::list(&graph) {
         writeln!(out, "  {candidate}")?;
     }
-    Ok(())
-}
-
-fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let mut merged = args.adapter.clone();
-    let mut model = args.model.clone();
-    if let Some(preset) = &args.preset {
-        merged.push(preset::edge_adapter(preset, &mut model)?);
-    }
-    let model = Store::open(None)?.resolve(model.as_deref(), catalog::Default::Edge)?;
-    let lora = |a: engine::Adapter| Lora { path: a.path, scale: a.scale };
-    let weights = match args.weights {
-        WeightsArg::Int8 => Weights::Int8,
-        WeightsArg::Int4 => Weights::Int4,
-        WeightsArg::Fp16 => Weights::Fp16,
-        WeightsArg::Fp32 => Weights::Fp32,
-    };
-    let adapters = adapters(&merged).into_iter().map(lora).collect();
-    let options = Export { model, adapters, weights, force: args.force };
-    let written = onnx::export(&options, &args.output)?;
-    let (path, megabytes) = (written.model.display(), written.bytes / 1_000_000);
-    say(&format!("{path}: {megabytes} MB; run it with --edge-model {}", args.output.display()));
     Ok(())
 }

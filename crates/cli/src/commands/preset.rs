@@ -10,10 +10,9 @@ use models::{
 use router::RouterFile;
 use serde_json::json;
 
-use crate::{
-    args::{CheckPresetArgs, ListPresetsArgs, PresetCommand},
-    preset::{find, search_path},
-};
+use tandem::Store;
+
+use crate::args::{CheckPresetArgs, ListPresetsArgs, PresetCommand};
 
 pub fn preset(command: &PresetCommand) -> anyhow::Result<ExitCode> {
     match command {
@@ -23,7 +22,7 @@ pub fn preset(command: &PresetCommand) -> anyhow::Result<ExitCode> {
 }
 
 fn list(args: &ListPresetsArgs) -> anyhow::Result<ExitCode> {
-    let places = search_path()?;
+    let places = Store::open()?.presets();
     let found = places.list()?;
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -64,7 +63,7 @@ fn list(args: &ListPresetsArgs) -> anyhow::Result<ExitCode> {
 
 /// Looks at every file, so that a maker has all hashes at once.
 fn check(args: &CheckPresetArgs) -> anyhow::Result<ExitCode> {
-    let preset = Preset::open(&find(&args.preset)?)?;
+    let preset = Preset::open(&tandem::preset::find(&Store::open()?, &args.preset)?)?;
     let manifest = preset.manifest();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}: {}", preset.path(MANIFEST).display(), manifest.description)?;

@@ -9,15 +9,18 @@ use models::{
     hub::{self, Access, Cache, Name},
 };
 use serde_json::json;
+use tandem::{
+    Store,
+    store::{ONNX_RUNTIME, variable},
+};
 
 use crate::{
     args::{PullArgs, Pullable},
-    config::{ONNX_RUNTIME, Store, variable},
     show::say,
 };
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
-    let store = Store::open(args.catalog.as_deref())?;
+    let store = Store::with_catalog(args.catalog.as_deref())?;
     if args.list {
         list(&store, args.json)?;
         return Ok(ExitCode::SUCCESS);
@@ -66,10 +69,10 @@ fn tell(bar: &ProgressBar, event: Event<'_>) {
         }
         Event::Fetch { name } => bar.set_message(name.to_owned()),
         Event::Bytes(bytes) => bar.set_position(bytes),
-        Event::Damaged(part) => line(format!("{part} is damaged and is fetched again")),
-        Event::Trouble(trouble) => line(format!("{trouble}; it is tried again")),
+        Event::Damaged(part) => line(format!("{part} was damaged; downloading it again")),
+        Event::Retry(error) => line(format!("{error}; trying again")),
         Event::Verify { name } => bar.set_message(format!("checking {name}")),
-        Event::Done { name } => line(format!("{name} is here, checked")),
+        Event::Done { name } => line(format!("{name} is complete and checked")),
     }
 }
 

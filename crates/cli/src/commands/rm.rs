@@ -4,17 +4,14 @@ use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context, bail};
 use models::hub::{self, Cache, Name};
+use tandem::{Store, store::variable};
 
-use crate::{
-    args::RmArgs,
-    config::{Store, UsageError, variable},
-    show::say,
-};
+use crate::{args::RmArgs, config::UsageError, show::say};
 
 pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
-    let store = Store::open(args.catalog.as_deref())?;
+    let store = Store::with_catalog(args.catalog.as_deref())?;
     let name = args.name.as_str();
-    let (name, bytes) = if Name::is_meant(name) {
+    let (name, bytes) = if Name::is_hub_name(name) {
         let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;
         let removed = hub::remove(&store.home, &Cache::find(&variable)?, &name)?;
         (removed.name, removed.bytes)
@@ -22,10 +19,14 @@ pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
         let removed = models::remove(&store.home, &store.catalog, name)?;
         (name.to_owned(), removed.with_context(|| format!("{name} is not here"))?)
     } else if Path::new(name).exists() || store.home.models().join(name).exists() {
-        bail!("{name} is a file of your own: tandem removes only what tandem pull has fetched");
+        bail!(
+            "{name} is a file of your own: tandem removes only what `tandem pull` has downloaded"
+        );
     } else {
-        bail!("{name} is no model that tandem pulls; `tandem pull --list` shows what is here");
+        bail!(
+            "{name} is not a model that tandem pulls; `tandem pull --list` lists the models here"
+        );
     };
-    say(&format!("{name} is removed: {} freed", indicatif::DecimalBytes(bytes)));
+    say(&format!("removed {name}: {} freed", indicatif::DecimalBytes(bytes)));
     Ok(ExitCode::SUCCESS)
 }

@@ -6,13 +6,11 @@ use std::{
 };
 
 use anyhow::Context;
-use decode::Message;
 
 use crate::{
-    answer::{End, Teller},
+    answer::{AnswerPrinter, End},
     args::RunArgs,
-    config::{Generate, UsageError},
-    pair::Pair,
+    config::{UsageError, note_fallback},
 };
 
 /// What a shell expects of a program that was interrupted.
@@ -20,16 +18,13 @@ const INTERRUPTED: u8 = 130;
 
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let prompt = read_prompt(&args.prompt)?;
-    let wanted = args.generate.with_preset()?;
-    let generate = Generate::new(&wanted)?;
-    let mut teller = Teller::new(&args.output)?;
-    let messages = [Message::system(&generate.system), Message::user(prompt)];
-    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
-    let mut pair = pair.sharing(wanted.share_states);
-    let mut generation = pair.begin(&generate, &messages).await?;
-    let end = teller.tell(&generate, &mut generation).await?;
+    let tandem = args.generate.builder()?.build()?;
+    note_fallback(&tandem);
+    let mut printer = AnswerPrinter::new(&args.output)?;
+    let mut generation = tandem.generate(prompt).await?;
+    let end = printer.print(&mut generation).await?;
     drop(generation);
-    pair.close().await;
+    tandem.close().await;
     match end {
         End::Whole => Ok(ExitCode::SUCCESS),
         End::Interrupted => Ok(ExitCode::from(INTERRUPTED)),

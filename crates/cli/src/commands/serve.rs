@@ -2,27 +2,25 @@
 
 use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use axum::http::HeaderValue;
-use router::{Kind, Mlp};
-use serve::{
-    edge::{About, Config, Cors, Defaults, Judges, Keys, Mode, Models, Place, Server, app},
-    listen::{Patience, listen},
+use server::{
+    edge::{Config, Cors, Server, ServerInfo, app},
+    http::{BodyLimits, Keys},
+    listen::{ServerLimits, listen},
 };
+use tandem::{CloudLocation, Models, Tandem};
 use tokio::net::TcpListener;
 
 use crate::{
-    args::{self, GenerateArgs, ListenArgs, ServeArgs},
-    config::{self, Generate, UsageError},
-    crew::Crew,
+    args::{ListenArgs, ServeArgs},
+    config::{UsageError, note_fallback},
     interrupt::interrupted,
-    judge::{Judge, default_threshold},
-    pair::{edge_model, rendered},
     show::say,
 };
 
-/// How long the body of a request may take.
-const SLOWEST_BODY: Duration = Duration::from_secs(20);
+/// What the body of a request may cost.
+const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let listening = &args.listening;
@@ -30,90 +28,56 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         format!("cannot listen on {}; choose another --listen", listening.listen)
     })?;
     let address = listener.local_addr()?;
-    let wanted = args.generate.clone().with_preset()?;
-    let cloud = (!wanted.cloud.place.offline).then_some(&wanted.cloud);
-    let crew = Crew::new(&wanted.edge, cloud, &wanted.machine, args.parallel).await?;
-    let server = build(&args, &wanted, &crew, address.ip().is_loopback()).await?;
+    let tandem = pair(&args, args.parallel)?;
+    let server = build(&args, tandem, address.ip().is_loopback()).await?;
     say(&format!("listening on http://{address}"));
-    let patience = Patience { shutdown: args.shutdown_limit, ..Patience::default() };
-    listen(listener, app(&server), patience, interrupted()).await?;
+    let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
+    listen(listener, app(&server), limits, interrupted()).await?;
     server.close().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server of these arguments, on models that are loaded.
+/// The pair that is served, with this many seats.
+pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
+    // Requests choose the mode: the router is chosen in any case.
+    let builder = args.generate.builder()?.any_mode().seats(seats).queue(args.queue);
+    let tandem = builder.build()?;
+    note_fallback(&tandem);
+    Ok(tandem)
+}
+
+/// The server of these arguments.
 pub async fn build(
     args: &ServeArgs,
-    wanted: &GenerateArgs,
-    crew: &Crew,
+    tandem: Tandem,
     loopback: bool,
 ) -> anyhow::Result<Arc<Server<Models>>> {
     let keys = keys(&args.listening)?;
     if !loopback && keys.is_empty() {
         say("warning: everybody who reaches this address can use the server; set --api-key");
     }
-    // Requests choose the mode: the router is chosen in any case.
-    let generate = Generate::new(&GenerateArgs { mode: args::Mode::Joint, ..wanted.clone() })?;
-    let mut models = Models::new(crew.edge().clone(), crew.cloud_settings().cloned());
-    if wanted.share_states {
-        models = models.sharing(edge_model(crew.edge_options(), crew.edge())?);
-    }
-    if let Some(template) = config::cloud_template(&wanted.cloud.place)? {
-        models = models.with_template(move |messages| {
-            rendered(&template, messages).map_err(|e| format!("{e:#}"))
-        });
-    }
     let config = Config {
-        about: about(wanted, crew),
-        defaults: defaults(wanted, &generate),
+        about: about(args, &tandem)?,
         keys,
         loopback,
         cors: cors(&args.listening.cors)?,
-        parallel: args.parallel,
-        queue: args.queue,
         time: args.time_limit,
-        body_time: SLOWEST_BODY,
+        body: BODY,
     };
-    let judges = Judges::new(judge(generate.judge), generate.bar, default_threshold());
-    Server::new(models, judges, config).await.map_err(|e| anyhow!("{e}"))
-}
-
-fn judge(judge: Judge) -> serve::edge::Judge {
-    let table = judge.table();
-    match judge {
-        Judge::Untrained(kind) => kind.into(),
-        Judge::Fallback { .. } => Kind::Top1.into(),
-        Judge::Trained { name, file, .. } => {
-            serve::edge::Judge::trained(name, table, move |_| Box::new(Mlp::new(&file)))
-        }
-    }
+    Ok(Server::new(tandem, config).await?)
 }
 
 /// No address: callers are told of it.
-fn about(wanted: &GenerateArgs, crew: &Crew) -> About {
-    let place = &wanted.cloud.place;
-    let (cloud, place) = match (&place.cloud, place.offline) {
-        (_, true) => (None, Place::None),
-        (Some(_), _) => (wanted.cloud.cloud_model.clone(), Place::Remote),
-        (None, _) => (Some(crew.cloud_name().to_owned()), Place::Embedded),
+fn about(args: &ServeArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
+    let models = tandem.pair();
+    let cloud = match models.location() {
+        CloudLocation::None => None,
+        CloudLocation::Remote => args.generate.cloud.cloud_model.clone(),
+        CloudLocation::Embedded => Some(models.cloud_name()?),
     };
-    let preset = wanted.preset.clone();
-    About { edge: crew.edge_options().name(), cloud, place, preset }
-}
-
-fn defaults(wanted: &GenerateArgs, generate: &Generate) -> Defaults {
-    Defaults {
-        mode: match wanted.mode {
-            args::Mode::Small => Mode::Small,
-            args::Mode::Joint => Mode::Joint,
-            args::Mode::Large => Mode::Large,
-        },
-        sampling: generate.sampling,
-        seeded: wanted.sampling.seed.is_some(),
-        limits: generate.limits.clone(),
-        system: generate.system.clone(),
-        on_error: generate.on_cloud_error,
-    }
+    let edge = models.edge_options()?.name();
+    let preset = models.preset().map(String::from);
+    Ok(ServerInfo { edge, cloud, place: models.location(), preset })
 }
 
 fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {
@@ -130,7 +94,7 @@ fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {
             return Err(UsageError(reason).into());
         }
     }
-    Ok(Keys::new(keys))
+    Keys::new(keys).map_err(|error| UsageError(format!("--api-key: {error}")).into())
 }
 
 fn cors(origins: &[String]) -> anyhow::Result<Cors> {

@@ -4,7 +4,7 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, ids,
+    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, ids,
     milliseconds, string,
 };
 
@@ -37,7 +37,7 @@ impl Dialect for LlamaServer {
         Request::new("/completion", body.into())
     }
 
-    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+    fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
         let mut tokens = ids(reply.get("tokens"))?;
         let decoded = tokens.len();
         let stop = string(reply, "/stop_type");
@@ -71,7 +71,7 @@ impl Dialect for LlamaServer {
         Some(Request::new("/detokenize", json!({ "tokens": ids })))
     }
 
-    fn text(&self, reply: &Value) -> Result<String, Odd> {
+    fn text(&self, reply: &Value) -> Result<String, ReplyError> {
         string(reply, "/content").ok_or_else(|| "no content".into())
     }
 
@@ -79,7 +79,7 @@ impl Dialect for LlamaServer {
         Some(Request::new("/apply-template", json!({ "messages": messages })))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, Odd> {
+    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
         let prompt = string(reply, "/prompt").ok_or("no prompt")?;
         Ok(Templated::Text(prompt))
     }
@@ -88,7 +88,7 @@ impl Dialect for LlamaServer {
         None
     }
 
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, Odd> {
+    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
         Err(self.cannot_score().into())
     }
 }

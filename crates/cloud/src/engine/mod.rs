@@ -80,7 +80,7 @@ impl FromStr for Engine {
 
 /// What a server said of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct EngineInfo {
     /// Its version.
     pub version: Option<String>,
     /// The model it serves.
@@ -178,7 +178,7 @@ impl Request {
 }
 
 /// What is wrong with a reply.
-pub(crate) type Odd = String;
+pub(crate) type ReplyError = String;
 
 /// How one engine is spoken to. Routes it lacks are `None`.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
@@ -196,30 +196,30 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     fn ask(&self, question: &Question<'_>) -> Request;
 
-    fn answer(&self, reply: &Value) -> Result<Completion, Odd>;
+    fn answer(&self, reply: &Value) -> Result<Completion, ReplyError>;
 
     /// The ids of a text in which special tokens are read as such. `whole`: the text is a whole
     /// prompt, to which the engine may still have to add a beginning.
     fn tokenize(&self, text: &str, whole: bool) -> Option<Request>;
 
-    fn tokens(&self, reply: &Value) -> Result<Vec<Token>, Odd> {
+    fn tokens(&self, reply: &Value) -> Result<Vec<Token>, ReplyError> {
         ids(reply.get("tokens"))
     }
 
     fn detokenize(&self, ids: &[Token]) -> Option<Request>;
 
-    fn text(&self, reply: &Value) -> Result<String, Odd>;
+    fn text(&self, reply: &Value) -> Result<String, ReplyError>;
 
     /// A conversation, ready for the assistant's answer.
     fn template(&self, messages: &[Message]) -> Option<Request>;
 
-    fn templated(&self, reply: &Value) -> Result<Templated, Odd>;
+    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError>;
 
     /// Judges everything behind the first `from` ids in one prefill.
     fn score(&self, ids: &[Token], from: usize) -> Option<Request>;
 
     /// For every id from `from` on, in order.
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd>;
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError>;
 
     /// Opens a session that is sent only what is new.
     fn open_stream(&self) -> Option<Request> {
@@ -262,13 +262,13 @@ pub(crate) fn top_k(sampling: &Sampling) -> i64 {
 }
 
 /// Reads a list of ids.
-pub(crate) fn ids(value: Option<&Value>) -> Result<Vec<Token>, Odd> {
+pub(crate) fn ids(value: Option<&Value>) -> Result<Vec<Token>, ReplyError> {
     let list = value.and_then(Value::as_array).ok_or("no token ids where they should be")?;
     list.iter().map(id).collect()
 }
 
 /// Reads an id.
-pub(crate) fn id(value: &Value) -> Result<Token, Odd> {
+pub(crate) fn id(value: &Value) -> Result<Token, ReplyError> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
     id.map(Token).ok_or_else(|| format!("{value} is no token id"))
 }

@@ -4,7 +4,7 @@ use decode::{Message, Sampling, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, string,
+    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, string,
 };
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Dialect for OpenAi {
         Request::new("/v1/completions", body)
     }
 
-    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+    fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
         let text = string(reply, "/choices/0/text").ok_or("no text in its first choice")?;
         let finish = string(reply, "/choices/0/finish_reason");
         let prompt = count(reply, "/usage/prompt_tokens");
@@ -71,7 +71,7 @@ impl Dialect for OpenAi {
         None
     }
 
-    fn text(&self, _: &Value) -> Result<String, Odd> {
+    fn text(&self, _: &Value) -> Result<String, ReplyError> {
         Err("it has no route for that".into())
     }
 
@@ -79,7 +79,7 @@ impl Dialect for OpenAi {
         None
     }
 
-    fn templated(&self, _: &Value) -> Result<Templated, Odd> {
+    fn templated(&self, _: &Value) -> Result<Templated, ReplyError> {
         Err("it has no route for that".into())
     }
 
@@ -87,7 +87,7 @@ impl Dialect for OpenAi {
         None
     }
 
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, Odd> {
+    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
         Err(self.cannot_score().into())
     }
 }

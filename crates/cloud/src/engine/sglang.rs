@@ -4,8 +4,8 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, id,
-    ids, string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
+    id, ids, string, top_k,
 };
 
 /// How long a session may lie idle before the server forgets it, in seconds.
@@ -46,7 +46,7 @@ impl Dialect for Sglang {
         Request::new("/generate", body)
     }
 
-    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+    fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
         let mut tokens = ids(reply.get("output_ids"))?;
         let decoded = tokens.len();
         // Only end-of-text stops it: no other stop is ever asked for.
@@ -86,7 +86,7 @@ impl Dialect for Sglang {
         Some(Request::new("/detokenize", body))
     }
 
-    fn text(&self, reply: &Value) -> Result<String, Odd> {
+    fn text(&self, reply: &Value) -> Result<String, ReplyError> {
         string(reply, "/text").ok_or_else(|| "no text".into())
     }
 
@@ -95,7 +95,7 @@ impl Dialect for Sglang {
         Some(Request::new("/tokenize", body))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, Odd> {
+    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
         self.tokens(reply).map(Templated::Ids)
     }
 
@@ -119,7 +119,7 @@ impl Dialect for Sglang {
         Some(Request::new("/generate", body))
     }
 
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd> {
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError> {
         let list = |name: &str| {
             let found = reply.pointer(&format!("/meta_info/{name}")).and_then(Value::as_array);
             found.cloned().ok_or_else(|| format!("no {name}"))
@@ -145,7 +145,7 @@ impl Dialect for Sglang {
 }
 
 /// `[logprob, id, text]`.
-fn pair(value: &Value) -> Result<(f32, Token), Odd> {
+fn pair(value: &Value) -> Result<(f32, Token), ReplyError> {
     let logprob = value.get(0).and_then(Value::as_f64).ok_or("no log-probability")?;
     Ok((logprob as f32, id(value.get(1).unwrap_or(&Value::Null))?))
 }

@@ -5,8 +5,8 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Odd, Question, Request, Scored, Templated, count, ids,
-    string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
+    ids, string, top_k,
 };
 
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Dialect for Vllm {
         self.request(Self::COMPLETIONS, sampling.into())
     }
 
-    fn answer(&self, reply: &Value) -> Result<Completion, Odd> {
+    fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
         let choice = reply.pointer("/choices/0").ok_or("no choice")?;
         let mut tokens = ids(choice.get("token_ids"))?;
         let decoded = tokens.len();
@@ -86,7 +86,7 @@ impl Dialect for Vllm {
         Some(self.request("/detokenize", json!({ "tokens": ids })))
     }
 
-    fn text(&self, reply: &Value) -> Result<String, Odd> {
+    fn text(&self, reply: &Value) -> Result<String, ReplyError> {
         string(reply, "/prompt").ok_or_else(|| "no prompt".into())
     }
 
@@ -95,7 +95,7 @@ impl Dialect for Vllm {
         Some(self.request("/tokenize", body))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, Odd> {
+    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
         self.tokens(reply).map(Templated::Ids)
     }
 
@@ -107,7 +107,7 @@ impl Dialect for Vllm {
         Some(self.request(Self::COMPLETIONS, body))
     }
 
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, Odd> {
+    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError> {
         let entries = reply.pointer("/choices/0/prompt_logprobs").and_then(Value::as_array);
         let entries = entries.ok_or("no log-probabilities of the prompt")?;
         if entries.len() != ids.len() {
@@ -125,7 +125,7 @@ fn logprob(choice: &Value, i: usize) -> Option<f32> {
 }
 
 /// One position: the given token, and the likeliest where that is another.
-fn judged(entry: &Value, id: Token) -> Result<Scored, Odd> {
+fn judged(entry: &Value, id: Token) -> Result<Scored, ReplyError> {
     let entries = entry.as_object().ok_or("a position without log-probabilities")?;
     let logprob = |value: &Value| value.get("logprob").and_then(Value::as_f64).map(|p| p as f32);
     let given = entries.get(&id.0.to_string()).and_then(logprob);

@@ -1,22 +1,21 @@
-//! The caches of a model's sequences, and what computes them.
+//! llama.cpp's context: the caches of a model's sequences, and computing with them.
 
 use std::{ptr::NonNull, slice, sync::Arc};
 
 use llama_cpp_sys_2 as sys;
 
-use super::{COMPLAINTS, Model, complaint, start};
+use super::{LOGGED_ERRORS, Model, logged_error, start};
 use crate::{
     context::{self, DecodeError, Entry, Sizes},
     vocabulary::Tokenizer as _,
 };
 
-/// The caches of a model's sequences, and what computes them.
 pub struct Context {
     context: NonNull<sys::llama_context>,
     model: Arc<Model>,
     batch: sys::llama_batch,
     sizes: Sizes,
-    /// Tokens passed to `llama_decode` for each sequence, ever.
+    /// Tokens passed to `llama_decode` for each sequence since the context was made.
     passed: Vec<u64>,
     /// Which entries of the last batch have outputs, and whether hidden states were read.
     outputs: Vec<bool>,
@@ -43,10 +42,10 @@ impl Context {
             params.n_threads = threads;
             params.n_threads_batch = threads;
             params.pooling_type = sys::LLAMA_POOLING_TYPE_NONE;
-            params.kv_unified = !sizes.apart;
+            params.kv_unified = !sizes.separate;
             params.no_perf = true;
             NonNull::new(sys::llama_init_from_model(model.model.as_ptr(), params))
-                .ok_or_else(complaint)?
+                .ok_or_else(logged_error)?
         };
         let tokens = i32::try_from(batch).map_err(|_| "the batch is too large".to_owned())?;
         let context = Self {
@@ -78,7 +77,7 @@ impl Context {
                 scales.as_mut_ptr(),
             )
         };
-        if result == 0 { Ok(()) } else { Err(complaint()) }
+        if result == 0 { Ok(()) } else { Err(logged_error()) }
     }
 
     fn set(&mut self, i: usize, entry: &Entry, output: bool) -> Result<(), DecodeError> {
@@ -110,7 +109,7 @@ impl Context {
 }
 
 impl context::Context for Context {
-    fn hidden_apart(&self) -> bool {
+    fn hidden_needs_own_call(&self) -> bool {
         true
     }
 
@@ -124,17 +123,15 @@ impl context::Context for Context {
 
     fn decode(&mut self, entries: &[Entry], hidden: bool) -> Result<(), DecodeError> {
         if entries.is_empty() || entries.len() > self.sizes.batch {
-            let sizes = (entries.len(), self.sizes.batch);
-            return Err(DecodeError::Failed(format!(
-                "a batch of {} of at most {}",
-                sizes.0, sizes.1
-            )));
+            let (given, most) = (entries.len(), self.sizes.batch);
+            let reason = format!("a batch has 1 to {most} tokens, not {given}");
+            return Err(DecodeError::Failed(reason));
         }
         for (i, entry) in entries.iter().enumerate() {
             self.set(i, entry, hidden || entry.output)?;
         }
         self.batch.n_tokens = i32::try_from(entries.len()).unwrap_or(0);
-        COMPLAINTS.take();
+        LOGGED_ERRORS.take();
         // SAFETY: the first `n_tokens` entries were just written.
         let result = unsafe {
             if hidden != self.hidden {
@@ -150,7 +147,7 @@ impl context::Context for Context {
                 Ok(())
             }
             1 => Err(DecodeError::NoRoom),
-            _ => Err(DecodeError::Failed(complaint())),
+            _ => Err(DecodeError::Failed(logged_error())),
         }
     }
 

@@ -1,18 +1,17 @@
-//! What a GGUF file says of itself, read without its weights.
+//! The metadata of a GGUF file, read without its weights.
 
 use std::{ffi::CString, path::Path, ptr::NonNull};
 
 use llama_cpp_sys_2 as sys;
 
-use super::{c_path, complaint, start};
+use super::{c_path, logged_error, start};
 
-/// An open header.
 pub struct Header {
     file: NonNull<sys::gguf_context>,
 }
 
 impl Header {
-    /// Reads the header of a file; on failure gives llama.cpp's reason.
+    /// Returns llama.cpp's reason if the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
         start()?;
         let path = c_path(path)?;
@@ -21,10 +20,10 @@ impl Header {
             let params = sys::gguf_init_params { no_alloc: true, ctx: std::ptr::null_mut() };
             sys::gguf_init_from_file(path.as_ptr(), params)
         };
-        Ok(Self { file: NonNull::new(file).ok_or_else(complaint)? })
+        Ok(Self { file: NonNull::new(file).ok_or_else(logged_error)? })
     }
 
-    /// A number of the model's architecture, as in `block_count`; of a list, the largest.
+    /// A number of the model's architecture, such as `block_count`; the largest, if it is a list.
     pub fn number(&self, name: &str) -> Option<u64> {
         let architecture = self.text("general.architecture")?;
         let key = self.key(&format!("{architecture}.{name}"))?;

@@ -1,9 +1,9 @@
-//! llama.cpp, made safe. All `unsafe` of the project is in this folder: ONNX Runtime needs none of ours.
+//! A safe wrapper of llama.cpp. All `unsafe` of the project is in this folder.
 //!
 //! - here: starting it, its back ends and devices, its log
 //! - `model`: weights and vocabulary, read-only once loaded and shared between threads
 //! - `context`: caches and computing, by one thread at a time
-//! - `header`: what a file says of itself before it is loaded
+//! - `header`: the metadata of a file, before it is loaded
 //!
 //! Every index and id is checked before it crosses into C++, where a wrong one would abort.
 #![expect(unsafe_code, reason = "the one place where llama.cpp is called")]
@@ -27,8 +27,9 @@ use std::{
 use llama_cpp_sys_2 as sys;
 
 thread_local! {
-    /// What llama.cpp complained about on this thread since it was last asked.
-    static COMPLAINTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// The errors that llama.cpp has logged on this thread. It returns only null or a number, and
+    /// the reason is in its log.
+    static LOGGED_ERRORS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 unsafe extern "C" fn log(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
@@ -39,16 +40,16 @@ unsafe extern "C" fn log(level: sys::ggml_log_level, text: *const c_char, _: *mu
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     let text = text.trim();
     if level == sys::GGML_LOG_LEVEL_ERROR {
-        COMPLAINTS.with_borrow_mut(|lines| lines.push(text.to_owned()));
+        LOGGED_ERRORS.with_borrow_mut(|lines| lines.push(text.to_owned()));
     }
     if text.len() > 1 {
         tracing::debug!(target: "llama", "{text}");
     }
 }
 
-/// The first complaint since the last call: the later ones only pass it on.
-fn complaint() -> String {
-    let lines = COMPLAINTS.take();
+/// Takes the first error logged on this thread: later ones only repeat it further up the stack.
+fn logged_error() -> String {
+    let lines = LOGGED_ERRORS.take();
     let first = lines.into_iter().next().unwrap_or_else(|| "llama.cpp gave no reason".into());
     match first.split_once("error loading model: ") {
         Some((_, reason)) => reason.to_owned(),
@@ -56,10 +57,10 @@ fn complaint() -> String {
     }
 }
 
-/// Starts llama.cpp, once. An error where its back ends are files of their own and are not there.
+/// Starts llama.cpp, once. Fails where its back ends are separate libraries and none is found.
 fn start() -> Result<(), String> {
-    static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
-    let started = STARTED.get_or_init(|| {
+    static RESULT: OnceLock<Result<(), String>> = OnceLock::new();
+    let result = RESULT.get_or_init(|| {
         // SAFETY: called once, before anything else of llama.cpp.
         unsafe {
             sys::llama_log_set(Some(log), ptr::null_mut());
@@ -67,23 +68,24 @@ fn start() -> Result<(), String> {
         }
         load_back_ends()
     });
-    COMPLAINTS.take();
-    started.clone()
+    LOGGED_ERRORS.take();
+    result.clone()
 }
 
-/// In a program that is to run on any machine, llama.cpp's kernels are libraries beside it, one for
-/// each kind of CPU; the best that this CPU can run is loaded. Elsewhere they are built in.
+/// A portable build has llama.cpp's kernels as libraries beside the program, one for each kind of
+/// CPU, and loads the best that this CPU can run. Other builds have them linked in.
 fn load_back_ends() -> Result<(), String> {
     let built_in = !cfg!(feature = "portable");
     if built_in {
         return Ok(());
     }
-    let program = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
+    let program = std::env::current_exe()
+        .map_err(|e| format!("the folder of this program cannot be found: {e}"))?;
     let beside = program.parent().unwrap_or(Path::new("."));
     let installed = beside.join("../lib/tandem");
     let folder = if installed.is_dir() { installed } else { beside.to_owned() };
     let path = c_path(&folder)?;
-    // SAFETY: the path outlives the call, and so does whatever is loaded outlive the process.
+    // SAFETY: the path outlives the call, and the libraries stay loaded until the process ends.
     let count = unsafe {
         sys::ggml_backend_load_all_from_path(path.as_ptr());
         sys::ggml_backend_reg_count()
@@ -101,28 +103,27 @@ fn load_back_ends() -> Result<(), String> {
 /// A GPU that llama.cpp can compute on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// As in `CUDA0`.
+    /// llama.cpp's name, such as `CUDA0`.
     pub name: String,
-    /// What its driver calls it.
+    /// The driver's name, such as the product's.
     pub description: String,
-    /// Bytes of its memory that nobody uses.
+    /// Free bytes of its memory.
     pub free: u64,
-    /// Bytes of its memory.
+    /// All bytes of its memory.
     pub total: u64,
 }
 
-/// What llama.cpp computes with on this machine.
+/// The devices of this machine that llama.cpp can compute on.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// Back ends besides the CPU's, built in or found: `CUDA`, `Vulkan`, …
+    /// Names of the back ends other than the CPU's, such as `CUDA` or `Vulkan`.
     pub gpu_back_ends: Vec<String>,
-    /// The GPUs they found; integrated ones only where there is no other.
+    /// The GPUs they found. Integrated ones are listed only where there is no other.
     pub gpus: Vec<Device>,
     /// The CPU's instruction sets in use.
     pub cpu: String,
 }
 
-/// Looks at this machine through llama.cpp's eyes.
 pub fn hardware() -> Result<Hardware, String> {
     start()?;
     // SAFETY: indices are below the counts; strings belong to the back ends, which stay loaded.
@@ -157,21 +158,21 @@ pub fn hardware() -> Result<Hardware, String> {
     }
 }
 
-/// Chooses how llama.cpp multiplies; call it before the process starts a second thread, later it does
-/// nothing. What the environment already says stays.
+/// Switches off llama.cpp's tiled matrix multiplication, unless the environment already decides.
+/// Call it before the process starts a second thread; later it does nothing.
 ///
-/// Its tiled kernels unpack the weights before they multiply, which pays only for long batches: an
+/// The tiled kernels unpack the weights before they multiply, which pays only for long batches: an
 /// ask's 8 to 12 tokens take a sixth longer with them, and our chunks of 32 are no quicker.
 pub fn tune() {
-    const TILED: &str = "GGML_CPU_TILED_MM";
-    let alone = std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
-    if alone && std::env::var_os(TILED).is_none() {
+    const TILED_KERNELS: &str = "GGML_CPU_TILED_MM";
+    let single_threaded =
+        std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
+    if single_threaded && std::env::var_os(TILED_KERNELS).is_none() {
         // SAFETY: no other thread exists that could read the environment meanwhile.
-        unsafe { std::env::set_var(TILED, "0") };
+        unsafe { std::env::set_var(TILED_KERNELS, "0") };
     }
 }
 
-/// Which llama.cpp this is.
 pub fn version() -> String {
     // SAFETY: a static string.
     unsafe { CStr::from_ptr(sys::llama_version()) }.to_string_lossy().into_owned()

@@ -9,10 +9,9 @@ use std::{
 use decode::Token;
 use llama_cpp_sys_2 as sys;
 
-use super::{c_path, complaint, start};
+use super::{c_path, logged_error, start};
 use crate::vocabulary::Tokenizer;
 
-/// A model's weights and vocabulary.
 pub struct Model {
     pub(super) model: NonNull<sys::llama_model>,
     vocab: *const sys::llama_vocab,
@@ -25,7 +24,7 @@ unsafe impl Send for Model {}
 unsafe impl Sync for Model {}
 
 impl Model {
-    /// Loads a GGUF file with this many layers on GPUs; on failure gives llama.cpp's reason.
+    /// Loads a GGUF file with this many layers on GPUs. Returns llama.cpp's reason if that fails.
     pub fn load(path: &Path, gpu_layers: usize) -> Result<Self, String> {
         start()?;
         let path = c_path(path)?;
@@ -35,7 +34,7 @@ impl Model {
             params.n_gpu_layers = i32::try_from(gpu_layers).unwrap_or(i32::MAX);
             sys::llama_model_load_from_file(path.as_ptr(), params)
         };
-        let model = NonNull::new(model).ok_or_else(complaint)?;
+        let model = NonNull::new(model).ok_or_else(logged_error)?;
         // SAFETY: the model is alive, and its vocabulary lives as long.
         let vocab = unsafe { sys::llama_model_get_vocab(model.as_ptr()) };
         let loaded = Self { model, vocab, adapters: vec![] };
@@ -46,17 +45,16 @@ impl Model {
         Ok(loaded)
     }
 
-    /// Loads a LoRA adapter, to be used by every context at this scale.
+    /// Loads a LoRA adapter, which every context of the model then uses at this scale.
     pub fn add_adapter(&mut self, path: &Path, scale: f32) -> Result<(), String> {
         start()?;
         let path = c_path(path)?;
         // SAFETY: the model is alive and borrowed mutably; the adapter is freed with it.
         let adapter = unsafe { sys::llama_adapter_lora_init(self.model.as_ptr(), path.as_ptr()) };
-        self.adapters.push((NonNull::new(adapter).ok_or_else(complaint)?, scale));
+        self.adapters.push((NonNull::new(adapter).ok_or_else(logged_error)?, scale));
         Ok(())
     }
 
-    /// The size of a hidden state.
     pub fn hidden_len(&self) -> usize {
         // SAFETY: the model is alive.
         usize::try_from(unsafe { sys::llama_model_n_embd_out(self.model.as_ptr()) }).unwrap_or(0)
@@ -82,7 +80,7 @@ impl Model {
         usize::try_from(unsafe { sys::llama_model_n_ctx_train(self.model.as_ptr()) }).unwrap_or(0)
     }
 
-    /// The id as C knows it, if it is inside the vocabulary.
+    /// The id as llama.cpp takes it; `None` outside the vocabulary.
     pub(super) fn id(&self, token: Token) -> Option<sys::llama_token> {
         let id = i32::try_from(token.0).ok()?;
         (token.index() < self.vocabulary_len()).then_some(id)
@@ -112,7 +110,7 @@ impl Tokenizer for Model {
                     tokens.truncate(count);
                     return tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect();
                 }
-                // Too small a buffer: the negative count says what is needed.
+                // The buffer is too small: the negative count says how much is needed.
                 Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
             }
         }
@@ -153,13 +151,13 @@ impl Tokenizer for Model {
             let text =
                 if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
             let attributes = sys::llama_vocab_get_attr(self.vocab, id);
-            // It takes some ordinary words for ends of texts by their spelling (`</s>`): a
-            // vocabulary is named by what its file says.
+            // llama.cpp marks some ordinary tokens as control tokens by their spelling (`</s>`).
+            // The fingerprint must depend on the file alone, so that mark is removed.
             let ordinary = attributes
                 & (sys::LLAMA_TOKEN_ATTR_NORMAL | sys::LLAMA_TOKEN_ATTR_USER_DEFINED)
                 != 0;
-            let taken = if ordinary { sys::LLAMA_TOKEN_ATTR_CONTROL } else { 0 };
-            (text, attributes & !taken)
+            let added = if ordinary { sys::LLAMA_TOKEN_ATTR_CONTROL } else { 0 };
+            (text, attributes & !added)
         }
     }
 

@@ -1,4 +1,4 @@
-//! The keys and values of one sequence.
+//! The key and value caches of one sequence.
 
 use half::f16;
 use ort::{
@@ -7,49 +7,54 @@ use ort::{
     value::{DynTensor, DynValue, PrimitiveTensorElementType, Tensor, TensorElementType},
 };
 
-use super::layout::{CachePair, Layout, Number};
+use super::layout::{CachePair, CachePrecision, Layout};
 
-/// A sequence's caches, and what they are bound to.
+/// A sequence's caches, and their binding to the inputs and outputs of the session.
 pub(crate) struct Cache {
-    /// Kept from step to step: what does not change need not be bound again.
+    /// Kept from step to step, because inputs that do not change need not be bound again.
     pub binding: IoBinding,
-    pasts: Pasts,
+    buffers: PastBuffers,
 }
 
-enum Pasts {
-    /// One buffer a cache, read and written in place; its past is as long as the mask says.
-    Shared,
-    /// What came out last goes in next; `length` tokens are in it.
-    Grown { tensors: Vec<DynValue>, length: usize },
+enum PastBuffers {
+    /// One buffer for each cache, read and written in place. The attention mask says how much of it
+    /// is used.
+    InPlace,
+    /// The outputs of one step are the inputs of the next; they hold `length` tokens.
+    Growing { tensors: Vec<DynValue>, length: usize },
 }
 
 impl Cache {
-    /// Empty caches; shared ones have room for `capacity` tokens from the start.
+    /// Empty caches. Those used in place get room for `capacity` tokens from the start.
     pub fn new(session: &Session, layout: &Layout, capacity: usize) -> ort::Result<Self> {
         let mut binding = session.create_binding()?;
-        let pasts = if layout.shared {
+        let buffers = if layout.in_place {
             for pair in &layout.caches {
-                let mut buffer = empty(session.allocator(), layout.number, pair, capacity)?;
+                let mut buffer = empty(session.allocator(), layout.precision, pair, capacity)?;
                 binding.bind_input(&pair.past, &buffer)?;
                 binding.bind_output(&pair.present, &mut buffer)?;
             }
-            Pasts::Shared
+            PastBuffers::InPlace
         } else {
-            Pasts::Grown { tensors: empties(session, layout)?, length: 0 }
+            PastBuffers::Growing { tensors: empty_caches(session, layout)?, length: 0 }
         };
-        Ok(Self { binding, pasts })
+        Ok(Self { binding, buffers })
     }
 
-    /// Makes the caches hold their first `past` tokens and binds them for the next run.
+    /// Truncates the caches to their first `past` tokens and binds them for the next run.
     pub fn prepare(&mut self, session: &Session, layout: &Layout, past: usize) -> ort::Result<()> {
-        let Pasts::Grown { tensors, length } = &mut self.pasts else { return Ok(()) };
+        let PastBuffers::Growing { tensors, length } = &mut self.buffers else { return Ok(()) };
         if past == 0 && *length > 0 {
-            *tensors = empties(session, layout)?;
+            *tensors = empty_caches(session, layout)?;
         } else if past < *length {
             for (tensor, pair) in tensors.iter_mut().zip(&layout.caches) {
-                *tensor = match layout.number {
-                    Number::Float => cut::<f32>(session.allocator(), tensor, pair, past)?,
-                    Number::Half => cut::<f16>(session.allocator(), tensor, pair, past)?,
+                *tensor = match layout.precision {
+                    CachePrecision::F32 => {
+                        truncated::<f32>(session.allocator(), tensor, pair, past)?
+                    }
+                    CachePrecision::F16 => {
+                        truncated::<f16>(session.allocator(), tensor, pair, past)?
+                    }
                 };
             }
         }
@@ -62,25 +67,25 @@ impl Cache {
         Ok(())
     }
 
-    /// How many tokens grown caches hold; shared ones hold what they are told.
-    pub fn held(&self) -> Option<usize> {
-        match &self.pasts {
-            Pasts::Shared => None,
-            Pasts::Grown { length, .. } => Some(*length),
+    /// How many tokens growing caches hold; `None` in place, where the mask decides.
+    pub fn length(&self) -> Option<usize> {
+        match &self.buffers {
+            PastBuffers::InPlace => None,
+            PastBuffers::Growing { length, .. } => Some(*length),
         }
     }
 
     /// Takes what came out of a run as the past of the next.
     pub fn take(presents: &mut SessionOutputs<'_>, layout: &Layout) -> Option<Vec<DynValue>> {
-        if layout.shared {
+        if layout.in_place {
             return Some(vec![]);
         }
         layout.caches.iter().map(|pair| presents.remove(&pair.present)).collect()
     }
 
-    /// Keeps what [`take`](Self::take) took.
+    /// Stores the tensors that [`take`](Self::take) took, which hold this many tokens.
     pub fn keep(&mut self, presents: Vec<DynValue>, tokens: usize) {
-        if let Pasts::Grown { tensors, length } = &mut self.pasts {
+        if let PastBuffers::Growing { tensors, length } = &mut self.buffers {
             (*tensors, *length) = (presents, tokens);
         }
     }
@@ -88,24 +93,24 @@ impl Cache {
 
 fn empty(
     allocator: &Allocator,
-    number: Number,
+    precision: CachePrecision,
     pair: &CachePair,
     tokens: usize,
 ) -> ort::Result<DynTensor> {
-    let kind = match number {
-        Number::Float => TensorElementType::Float32,
-        Number::Half => TensorElementType::Float16,
+    let kind = match precision {
+        CachePrecision::F32 => TensorElementType::Float32,
+        CachePrecision::F16 => TensorElementType::Float16,
     };
     DynTensor::new(allocator, kind, [1, pair.heads, tokens, pair.head])
 }
 
-fn empties(session: &Session, layout: &Layout) -> ort::Result<Vec<DynValue>> {
-    let empty = |pair| Ok(empty(session.allocator(), layout.number, pair, 0)?.into_dyn());
+fn empty_caches(session: &Session, layout: &Layout) -> ort::Result<Vec<DynValue>> {
+    let empty = |pair| Ok(empty(session.allocator(), layout.precision, pair, 0)?.into_dyn());
     layout.caches.iter().map(empty).collect()
 }
 
 /// The first tokens of a cache, head by head.
-fn cut<T: PrimitiveTensorElementType + std::fmt::Debug + Copy>(
+fn truncated<T: PrimitiveTensorElementType + std::fmt::Debug + Copy>(
     allocator: &Allocator,
     tensor: &DynValue,
     pair: &CachePair,

@@ -1,4 +1,4 @@
-//! The files of an ONNX model: its graph, and beside it tokenizer, template and settings.
+//! The files of an ONNX model: its graph, its tokenizer, its chat template and its settings.
 
 use std::{
     fs,
@@ -17,13 +17,13 @@ use crate::{
     model::{LoadOptions, digest},
 };
 
-/// Where an ONNX model is.
+/// An ONNX model on disk.
 #[derive(Clone, Debug)]
 pub struct Folder {
     model: PathBuf,
 }
 
-/// What the files beside a model say of its caches.
+/// The sizes of a model's caches, as far as its configuration files give them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heads {
     pub count: Option<usize>,
@@ -56,13 +56,14 @@ impl Folder {
             (None, []) => Ok(None),
             (None, several) => {
                 let names: Vec<_> = several.iter().map(|m| m.display().to_string()).collect();
-                let reason = format!("it holds several models, name one: {}", names.join(", "));
-                Err(EngineError::Beside { path: path.into(), reason })
+                let reason =
+                    format!("it holds several models; give the path of one: {}", names.join(", "));
+                Err(EngineError::ModelFile { path: path.into(), reason })
             }
         }
     }
 
-    /// The model's own file.
+    /// The file with the graph.
     pub fn model(&self) -> &Path {
         &self.model
     }
@@ -84,24 +85,24 @@ impl Folder {
     /// A JSON file beside the model.
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>, EngineError> {
         let Some(path) = self.beside(name) else { return Ok(None) };
-        let refuse = |reason: String| EngineError::Beside { path: path.clone(), reason };
+        let refuse = |reason: String| EngineError::ModelFile { path: path.clone(), reason };
         let text = fs::read_to_string(&path).map_err(|e| refuse(e.to_string()))?;
         serde_json::from_str(&text).map(Some).map_err(|e| refuse(format!("not JSON: {e}")))
     }
 
-    /// A number one of the files beside the model gives.
+    /// A positive number from one of the files beside the model.
     fn number(&self, file: &str, pointer: &str) -> Option<usize> {
         let json = self.json(file).ok().flatten()?;
         json.pointer(pointer)?.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0)
     }
 
-    /// The context the model was trained with, if anything says.
+    /// The context the model was trained with, if its configuration gives it.
     pub(crate) fn trained_context(&self) -> Option<usize> {
         self.number(GENAI_CONFIG, "/model/context_length")
             .or_else(|| self.number("config.json", "/max_position_embeddings"))
     }
 
-    /// How many key heads there are and how long one is, for graphs that do not say themselves.
+    /// The number of key heads and the size of one, for graphs that leave them open.
     pub(crate) fn heads(&self) -> Heads {
         let genai = |key: &str| self.number(GENAI_CONFIG, &format!("/model/decoder/{key}"));
         let config = |key: &str| self.number("config.json", &format!("/{key}"));
@@ -114,8 +115,8 @@ impl Folder {
         }
     }
 
-    /// Names the model by the contents of its files, and says how its weights are stored: what was
-    /// learned from one precision's states holds for no other.
+    /// Names the model by the contents of its files and the precision of its weights, because a
+    /// router trained at one precision is wrong for another.
     pub(crate) fn fingerprint(&self) -> Result<String, EngineError> {
         let file = File::read(&self.model)?;
         let graph = file.graph()?;
@@ -126,7 +127,8 @@ impl Folder {
         Ok(format!("onnx-{}:{name}", Precision::of(&graph)))
     }
 
-    /// What people call it: the folder's name where the file's says nothing, and the precision.
+    /// A name for people: the file's name, or the folder's where the file is just `model.onnx`, and
+    /// the precision.
     pub(crate) fn name(&self) -> String {
         let stem = |path: &Path| path.file_stem().map(|s| s.to_string_lossy().into_owned());
         let file = stem(&self.model).unwrap_or_default();
@@ -142,7 +144,7 @@ impl Folder {
         }
     }
 
-    /// Says whether the files look like a model, without loading them.
+    /// Checks that the files look like a model, without loading them.
     pub(crate) fn check(&self, options: &LoadOptions) -> Result<(), EngineError> {
         if !options.adapters.is_empty() {
             return Err(EngineError::NoAdapters { path: self.model.clone() });

@@ -1,8 +1,8 @@
 //! What a graph's inputs and outputs are for.
 //!
-//! Two shapes are common: caches that grow with every step (optimum), and one buffer that is read
-//! and written in place (onnxruntime-genai). Names are looked at where they say something; what a
-//! tensor is follows from its kind and shape otherwise.
+//! Two layouts are common: caches that grow with every step (optimum), and one buffer that is read
+//! and written in place (onnxruntime-genai). An input is recognised by its name where that helps,
+//! and else by its element type and shape.
 
 use std::path::Path;
 
@@ -15,28 +15,25 @@ use crate::error::EngineError;
 
 use super::folder::Heads;
 
-/// How the numbers of a cache are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Number {
-    Float,
-    Half,
+pub(crate) enum CachePrecision {
+    F32,
+    F16,
 }
 
-/// How whole numbers are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whole {
+pub(crate) enum IntType {
     Int64,
     Int32,
 }
 
-/// An input of whole numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct WholeInput {
+pub(crate) struct IntInput {
     pub name: String,
-    pub kind: Whole,
+    pub kind: IntType,
 }
 
-/// One key or value cache: what goes in as past and comes out as present.
+/// One key or value cache: an input for the past and an output for the present.
 #[derive(Clone, Debug)]
 pub(crate) struct CachePair {
     pub past: String,
@@ -45,20 +42,20 @@ pub(crate) struct CachePair {
     pub head: usize,
 }
 
-/// How a graph is fed and read.
+/// The inputs and outputs of a graph by their purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    pub ids: WholeInput,
-    pub mask: Option<WholeInput>,
-    pub positions: Option<WholeInput>,
-    /// Says whether there is a past, in decoders merged of two.
-    pub branch: Option<String>,
-    /// How many logits to give out: all.
-    pub keep: Option<WholeInput>,
+    pub ids: IntInput,
+    pub mask: Option<IntInput>,
+    pub positions: Option<IntInput>,
+    /// A merged decoder is two graphs, one for an empty past; this input chooses between them.
+    pub use_cache_branch: Option<String>,
+    /// How many positions get logits; 0 means all.
+    pub logits_to_keep: Option<IntInput>,
     pub caches: Vec<CachePair>,
-    pub number: Number,
+    pub precision: CachePrecision,
     /// Past and present may be the same buffer.
-    pub shared: bool,
+    pub in_place: bool,
     pub logits: String,
     pub hidden: String,
     pub width: Option<usize>,
@@ -66,25 +63,26 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// What all caches together take for one token.
+    /// The size of one token in all caches together.
     pub fn bytes_per_token(&self) -> u64 {
-        let size = match self.number {
-            Number::Float => 4,
-            Number::Half => 2,
+        let size = match self.precision {
+            CachePrecision::F32 => 4,
+            CachePrecision::F16 => 2,
         };
         self.caches.iter().map(|pair| (pair.heads * pair.head * size) as u64).sum()
     }
 
-    /// `told` is what files beside the model say of its heads.
+    /// `configured` has the sizes of heads from the model's configuration files, for graphs that
+    /// leave them open.
     pub fn new(
         path: &Path,
         graph: &Graph<'_>,
         hidden: &Hidden,
-        told: Heads,
+        configured: Heads,
     ) -> Result<Self, EngineError> {
         let refuse = |reason: String| EngineError::Layout { path: path.into(), reason };
-        let (mut ids, mut mask, mut positions, mut branch, mut keep) =
-            (None, None, None, None, None);
+        let (mut ids, mut mask, mut positions) = (None, None, None);
+        let (mut use_cache_branch, mut logits_to_keep) = (None, None);
         let mut pasts = vec![];
         for input in &graph.inputs {
             let name = input.name.to_ascii_lowercase();
@@ -92,24 +90,24 @@ impl Layout {
                 pasts.push(input);
                 continue;
             }
-            let whole = whole(input);
-            let slot = match &whole {
+            let int_input = int_input(input);
+            let slot = match &int_input {
                 Some(_) if name.contains("mask") => &mut mask,
                 Some(_) if name.contains("position") => &mut positions,
-                Some(_) if name.contains("logits_to_keep") => &mut keep,
+                Some(_) if name.contains("logits_to_keep") => &mut logits_to_keep,
                 Some(_) if ids.is_none() => &mut ids,
                 None if input.element == Some(ElementType::Bool) && name.contains("cache") => {
-                    branch = Some(input.name.to_owned());
+                    use_cache_branch = Some(input.name.to_owned());
                     continue;
                 }
                 _ => {
                     let kind = input.element.map_or("unknown".into(), |e| format!("{e:?}"));
                     let reason =
-                        format!("nothing is known to feed its input {:?} ({kind})", input.name);
+                        format!("the purpose of its input {:?} ({kind}) is unknown", input.name);
                     return Err(refuse(reason));
                 }
             };
-            *slot = whole;
+            *slot = int_input;
         }
         let ids = ids.ok_or_else(|| refuse("it has no input for token ids".into()))?;
         if pasts.is_empty() {
@@ -117,26 +115,26 @@ impl Layout {
                           whole text again; export it with its cache";
             return Err(refuse(reason.into()));
         }
-        let number = match pasts.first().and_then(|past| past.element) {
-            Some(ElementType::Float16) => Number::Half,
-            _ => Number::Float,
+        let precision = match pasts.first().and_then(|past| past.element) {
+            Some(ElementType::Float16) => CachePrecision::F16,
+            _ => CachePrecision::F32,
         };
         let presents: Vec<_> = graph
             .outputs
             .iter()
             .filter(|o| o.name != hidden.logits && o.name != hidden.tensor && may_be_cache(o))
             .collect();
-        let caches = pair(&pasts, &presents, told).map_err(refuse)?;
-        let shared = caches.iter().all(|pair| is_in_place(graph, pair));
+        let caches = pair(&pasts, &presents, configured).map_err(refuse)?;
+        let in_place = caches.iter().all(|pair| is_in_place(graph, pair));
         Ok(Self {
             ids,
             mask,
             positions,
-            branch,
-            keep,
+            use_cache_branch,
+            logits_to_keep,
             caches,
-            number,
-            shared,
+            precision,
+            in_place,
             logits: hidden.logits.clone(),
             hidden: hidden.tensor.clone(),
             width: hidden.width,
@@ -145,13 +143,13 @@ impl Layout {
     }
 }
 
-fn whole(input: &ValueInfo<'_>) -> Option<WholeInput> {
+fn int_input(input: &ValueInfo<'_>) -> Option<IntInput> {
     let kind = match input.element? {
-        ElementType::Int64 => Whole::Int64,
-        ElementType::Int32 => Whole::Int32,
+        ElementType::Int64 => IntType::Int64,
+        ElementType::Int32 => IntType::Int32,
         _ => return None,
     };
-    Some(WholeInput { name: input.name.to_owned(), kind })
+    Some(IntInput { name: input.name.to_owned(), kind })
 }
 
 fn is_cache(input: &ValueInfo<'_>) -> bool {
@@ -165,15 +163,15 @@ fn may_be_cache(output: &ValueInfo<'_>) -> bool {
     float && output.shape.as_ref().is_none_or(|shape| shape.len() == 4)
 }
 
-/// Brings past and present together: by layer and kind where the names say them, else in order.
+/// Pairs each past with its present: by layer and kind where the names give them, else in order.
 fn pair(
     pasts: &[&ValueInfo<'_>],
     presents: &[&ValueInfo<'_>],
-    told: Heads,
+    configured: Heads,
 ) -> Result<Vec<CachePair>, String> {
     if pasts.len() != presents.len() {
         let counts = (pasts.len(), presents.len());
-        return Err(format!("it takes {} caches and gives out {}", counts.0, counts.1));
+        return Err(format!("it takes {} caches and returns {}", counts.0, counts.1));
     }
     let labels: Option<Vec<_>> = presents.iter().map(|o| label(o.name)).collect();
     let find = |past: &ValueInfo<'_>, i: usize| {
@@ -188,21 +186,22 @@ fn pair(
     for (i, past) in pasts.iter().enumerate() {
         let at = find(past, i);
         if std::mem::replace(&mut taken[at], true) {
-            return Err(format!("two caches seem to become {:?}", presents[at].name));
+            return Err(format!("two of its caches match the output {:?}", presents[at].name));
         }
         let shape = past.shape.as_deref().unwrap_or_default();
         let [_, heads, _, head] = shape else {
-            return Err(format!("the cache {:?} has not four dimensions", past.name));
+            return Err(format!("its cache {:?} does not have four dimensions", past.name));
         };
         let size = |d: &Dimension| match d {
             Dimension::Fixed(n) => usize::try_from(*n).ok().filter(|n| *n > 0),
             Dimension::Named(_) => None,
         };
-        let (heads, head) = (size(heads).or(told.count), size(head).or(told.length));
+        let heads = size(heads).or(configured.count);
+        let head = size(head).or(configured.length);
         let (Some(heads), Some(head)) = (heads, head) else {
             return Err(format!(
-                "the cache {:?} does not say how many heads it has, nor does a genai_config.json or \
-                 config.json beside the model",
+                "the number and size of the heads of its cache {:?} are unknown: put the model's \
+                 genai_config.json or config.json beside it",
                 past.name
             ));
         };
@@ -212,7 +211,7 @@ fn pair(
     Ok(pairs)
 }
 
-/// Layer and kind, as in `past_key_values.3.value`.
+/// The layer, and whether it is a value, from names such as `past_key_values.3.value`.
 fn label(name: &str) -> Option<(usize, bool)> {
     let lower = name.to_ascii_lowercase();
     let lower = lower.replace("past_key_values", "").replace("key_value", "");
@@ -225,7 +224,7 @@ fn label(name: &str) -> Option<(usize, bool)> {
     Some((digits.parse().ok()?, is_value))
 }
 
-/// Attention that writes where it reads.
+/// Whether the attention operator writes the cache where it reads it.
 fn is_in_place(graph: &Graph<'_>, pair: &CachePair) -> bool {
     graph.producer(&pair.present).is_some_and(|node| {
         node.op == "GroupQueryAttention" && node.inputs.contains(&pair.past.as_str())

@@ -1,12 +1,12 @@
 //! ONNX models through ONNX Runtime.
 //!
 //! - [`folder`]: which files belong to a model
-//! - [`runtime`]: the library, loaded when the first model is; its execution providers
+//! - [`runtime`]: the library, loaded with the first model; its execution providers
 //! - `layout`: what a graph's inputs and outputs are for
 //! - `cache`: the keys and values of one sequence; `session`: reading tokens with them
 //! - `tokenizer`: `tokenizer.json` and the files beside it
 //!
-//! A graph that does not give out its hidden state is changed in memory before it is loaded.
+//! A graph without an output for its hidden state gets one in memory before it is loaded.
 
 mod cache;
 pub mod folder;
@@ -25,29 +25,28 @@ use ::onnx::{Exposure, File, Hidden};
 use crate::{
     context::Sizes,
     error::EngineError,
-    model::{Engine, Facts, LoadOptions},
+    model::{Engine, LoadOptions, ModelInfo},
 };
 
 use self::{layout::Layout, session::OnnxContext, tokenizer::JsonTokenizer};
 
 pub use self::{folder::Folder, runtime::Provider};
 
-/// What ONNX models need besides what every model needs.
+/// Options for ONNX models only.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The library of ONNX Runtime.
+    /// The path of ONNX Runtime's shared library.
     pub library: Option<PathBuf>,
-    /// Execution providers, the first that can is used; the CPU when there are none.
+    /// Execution providers in order of preference; the CPU if there are none.
     pub providers: Vec<Provider>,
 }
 
-/// How much a model's files hold together; nearly all of it weights.
+/// The size of a model's files together, nearly all of which is weights.
 fn bytes(model: &Path, beside: &[PathBuf]) -> u64 {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     size(model) + beside.iter().map(|path| size(path)).sum::<u64>()
 }
 
-/// Loads a model and finds out how it is fed.
 pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, EngineError> {
     let path = folder.model();
     if !options.adapters.is_empty() {
@@ -62,7 +61,7 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
         Some(_) => None,
         None => Some(Exposure::new(&file, &graph, &hidden)?.to_bytes()),
     };
-    // The file's bytes are not needed any more; the runtime holds its own.
+    // The runtime keeps its own copy of the file, so ours is freed before it is made.
     drop(graph);
     drop(file);
     let cache = layout.bytes_per_token();
@@ -74,11 +73,11 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
     let context = OnnxContext::new(session, layout, sizes, capacity)?;
     // As many tokens as there are logits, whatever the head's matrix says.
     let tokenizer = JsonTokenizer::read(folder, context.vocabulary())?;
-    let facts = Facts {
+    let info = ModelInfo {
         context: capacity,
         trained_context: trained_context.unwrap_or(0),
         hidden_len: context.hidden_len(),
         footprint: (weights, cache),
     };
-    Ok(Engine { context: Box::new(context), tokenizer: Arc::new(tokenizer), facts })
+    Ok(Engine { context: Box::new(context), tokenizer: Arc::new(tokenizer), info })
 }

@@ -1,4 +1,4 @@
-//! The library of ONNX Runtime: found at run time, loaded once.
+//! ONNX Runtime's library, loaded once at run time, and its execution providers.
 
 use std::{fmt, path::Path, str::FromStr, sync::Mutex};
 
@@ -13,36 +13,25 @@ use ::onnx::external;
 
 use crate::{error::EngineError, model::LoadOptions};
 
-/// What computes: `--onnx-provider`.
+/// One of ONNX Runtime's execution providers: the option `--onnx-provider`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// This machine's processor, always there.
     Cpu,
-    /// NVIDIA's cards.
     Cuda,
-    /// NVIDIA's cards, with graphs compiled for them.
     TensorRt,
-    /// Apple's.
     CoreMl,
-    /// Windows' cards.
     DirectMl,
-    /// AMD's cards.
     MiGraphX,
-    /// Intel's.
     OpenVino,
-    /// Small ARM processors.
     Xnnpack,
-    /// Qualcomm's.
     Qnn,
-    /// Any card with WebGPU.
     WebGpu,
 }
 
-/// A name that is no provider's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no provider is called {0}: known are cpu, cuda, tensorrt, coreml, directml, migraphx, openvino, \
-     xnnpack, qnn and webgpu"
+    "no execution provider is called {0}: use cpu, cuda, tensorrt, coreml, directml, migraphx, \
+     openvino, xnnpack, qnn or webgpu"
 )]
 pub struct UnknownProvider(String);
 
@@ -84,7 +73,7 @@ impl fmt::Display for Provider {
 }
 
 impl Provider {
-    /// Whether the loaded library has it.
+    /// Whether the loaded library was built with it.
     fn is_available(self) -> bool {
         let available = match self {
             Self::Cpu => return true,
@@ -118,12 +107,12 @@ impl Provider {
     }
 }
 
-/// Loads the library, the first time, and starts it. Later calls get the one that is loaded: a process
-/// has one, and who wants a session besides the engine's makes it with this.
+/// Loads and starts the library at the first call. A process can load only one, so later calls
+/// return the same environment, whatever path they name.
 pub fn environment(library: &Path) -> Result<Environment, String> {
-    static STARTED: Mutex<Option<Environment>> = Mutex::new(None);
-    let mut started = STARTED.lock().map_err(|_| "it failed to start before".to_owned())?;
-    if let Some(environment) = &*started {
+    static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
+    let mut loaded = ENVIRONMENT.lock().map_err(|_| "an earlier start failed".to_owned())?;
+    if let Some(environment) = &*loaded {
         return Ok(environment.clone());
     }
     if !library.is_file() {
@@ -134,11 +123,11 @@ pub fn environment(library: &Path) -> Result<Environment, String> {
     let environment =
         builder.with_name("tandem").with_telemetry(false).build().map_err(|e| e.to_string())?;
     environment.set_log_level(LogLevel::Error);
-    *started = Some(environment.clone());
+    *loaded = Some(environment.clone());
     Ok(environment)
 }
 
-/// Loads a graph: from its file, or as it was changed in memory.
+/// Loads a graph from its file, or from the bytes that replace it in memory.
 pub(crate) fn session(
     path: &Path,
     changed: Option<Vec<u8>>,
@@ -174,7 +163,7 @@ pub(crate) fn session(
     build().map_err(|e| EngineError::Unloadable { path: path.into(), reason: first_line(&e) })
 }
 
-/// What the runtime says, without the lines that follow.
+/// The first line of the runtime's message. Those after it are its own stack.
 pub(crate) fn first_line(error: &impl fmt::Display) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

@@ -16,7 +16,7 @@ use crate::{
 
 use super::{
     cache::Cache,
-    layout::{Layout, Whole, WholeInput},
+    layout::{IntInput, IntType, Layout},
     runtime::first_line,
 };
 
@@ -25,26 +25,25 @@ pub(crate) struct OnnxContext {
     session: Session,
     layout: Layout,
     sizes: Sizes,
-    /// Tokens one sequence may hold.
+    /// The longest sequence, in tokens.
     capacity: usize,
-    /// How many logits there are.
+    /// The number of logits.
     vocabulary: usize,
     hidden_len: usize,
     caches: Vec<Option<Cache>>,
-    /// Tokens passed to the session for each sequence, ever.
+    /// Tokens passed to the session for each sequence since the context was made.
     passed: Vec<u64>,
-    /// The graph gives out the logits of the last token alone.
+    /// The graph returns the logits of the last token only.
     pruned: bool,
-    outputs: Vec<Option<View>>,
+    outputs: Vec<Option<TokenOutput>>,
 }
 
-/// What the model thinks behind one token.
-struct View {
+struct TokenOutput {
     logits: Vec<f32>,
     hidden: Vec<f32>,
 }
 
-/// Rows of logits or hidden states, the last token's last.
+/// Rows of logits or hidden states. A pruned graph returns only those of the last tokens.
 struct Rows {
     numbers: Vec<f32>,
     length: usize,
@@ -80,12 +79,12 @@ impl OnnxContext {
             pruned: false,
             outputs: vec![],
         };
-        context.try_out()?;
+        context.probe()?;
         Ok(context)
     }
 
-    /// Reads one token, to see that the graph can be run as it was understood.
-    fn try_out(&mut self) -> Result<(), EngineError> {
+    /// Reads one token, to check that the graph can be run with this layout and to learn its sizes.
+    fn probe(&mut self) -> Result<(), EngineError> {
         let failed = |e: DecodeError| EngineError::Decode { reason: format!("{e:?}") };
         let (logits, hidden) = self.run(0, 0, &[0]).map_err(failed)?;
         self.vocabulary = logits.numbers.len();
@@ -103,43 +102,44 @@ impl OnnxContext {
         self.hidden_len
     }
 
-    /// Reads tokens of one sequence behind its first `past`, and fills the views of those wanted.
+    /// Reads consecutive tokens of one sequence, and adds an output for each: `None` where it is
+    /// not wanted.
     fn read(
         &mut self,
         entries: &[Entry],
         hidden: bool,
-        views: &mut Vec<Option<View>>,
+        outputs: &mut Vec<Option<TokenOutput>>,
     ) -> Result<(), DecodeError> {
         let Some(first) = entries.first() else { return Ok(()) };
         let (sequence, past) = (first.sequence, first.position);
         let wanted = |entry: &Entry| hidden || entry.output;
         let last = entries.len() - 1;
         let only_last = !entries[..last].iter().any(wanted);
-        let at_once = if self.pruned && !only_last { 1 } else { entries.len() };
-        for (start, part) in (0..).step_by(at_once).zip(entries.chunks(at_once)) {
+        let chunk = if self.pruned && !only_last { 1 } else { entries.len() };
+        for (start, part) in (0..).step_by(chunk).zip(entries.chunks(chunk)) {
             let ids: Vec<_> = part.iter().map(|entry| i64::from(entry.token.0)).collect();
             let (logits, states) = self.run(sequence, past + start, &ids)?;
             for (i, entry) in part.iter().enumerate() {
-                let view = wanted(entry).then(|| {
+                let output = wanted(entry).then(|| {
                     let row = |rows: &Rows| rows.row(i, part.len()).map(<[f32]>::to_vec);
-                    Some(View { logits: row(&logits)?, hidden: row(&states)? })
+                    Some(TokenOutput { logits: row(&logits)?, hidden: row(&states)? })
                 });
-                match view {
+                match output {
                     Some(None) => {
-                        // The head is pruned to the last position: read these one by one.
+                        // The graph returns only the last position, so these are read one by one.
                         self.pruned = true;
-                        views.truncate(views.len() - i);
-                        return self.read(&entries[start..], hidden, views);
+                        outputs.truncate(outputs.len() - i);
+                        return self.read(&entries[start..], hidden, outputs);
                     }
-                    Some(view) => views.push(view),
-                    None => views.push(None),
+                    Some(output) => outputs.push(output),
+                    None => outputs.push(None),
                 }
             }
         }
         Ok(())
     }
 
-    /// One run of the session: tokens of one sequence behind its first `past`.
+    /// Runs the session once on tokens of one sequence, after its first `past`.
     fn run(
         &mut self,
         sequence: usize,
@@ -154,8 +154,8 @@ impl OnnxContext {
             Some(cache) => cache,
             None => Cache::new(&self.session, &self.layout, self.capacity).map_err(failed)?,
         };
-        if cache.held().is_some_and(|held| past > held) {
-            let reason = format!("{past} tokens should be cached, and are not");
+        if cache.length().is_some_and(|length| past > length) {
+            let reason = format!("the cache does not hold the {past} tokens that it should");
             return Err(DecodeError::Failed(reason));
         }
         let rows = self.run_with(&mut cache, past, ids).map_err(failed)?;
@@ -173,11 +173,11 @@ impl OnnxContext {
         let (layout, total) = (&self.layout, past + ids.len());
         cache.prepare(&self.session, layout, past)?;
         let binding = &mut cache.binding;
-        let mut bind = |input: &WholeInput, numbers: Vec<i64>, flat: bool| {
+        let mut bind = |input: &IntInput, numbers: Vec<i64>, flat: bool| {
             let shape = if flat { vec![] } else { vec![1, numbers.len()] };
             let value: DynValue = match input.kind {
-                Whole::Int64 => Tensor::from_array((shape, numbers))?.into_dyn(),
-                Whole::Int32 => {
+                IntType::Int64 => Tensor::from_array((shape, numbers))?.into_dyn(),
+                IntType::Int32 => {
                     let numbers: Vec<_> = numbers.iter().map(|&n| n as i32).collect();
                     Tensor::from_array((shape, numbers))?.into_dyn()
                 }
@@ -191,20 +191,20 @@ impl OnnxContext {
         if let Some(positions) = &layout.positions {
             bind(positions, (past as i64..total as i64).collect(), false)?;
         }
-        if let Some(keep) = &layout.keep {
-            bind(keep, vec![0], true)?;
+        if let Some(input) = &layout.logits_to_keep {
+            bind(input, vec![0], true)?;
         }
-        if let Some(branch) = &layout.branch {
-            binding.bind_input(branch, &Tensor::from_array(([1], vec![past > 0]))?)?;
+        if let Some(input) = &layout.use_cache_branch {
+            binding.bind_input(input, &Tensor::from_array(([1], vec![past > 0]))?)?;
         }
         let memory = MemoryInfo::default();
         binding.bind_output_to_device(&layout.logits, &memory)?;
         binding.bind_output_to_device(&layout.hidden, &memory)?;
         let mut outputs = self.session.run_binding(binding)?;
         let rows = |name: &str, length: usize| -> ort::Result<Rows> {
-            let missing = || ort::Error::new(format!("the model gave out no {name}"));
+            let missing = || ort::Error::new(format!("the model returned no {name}"));
             let numbers = floats(outputs.get(name).ok_or_else(missing)?)?;
-            // Before the first run, one row is all there is.
+            // The length is unknown at the first run, which reads one token and has one row.
             let length = if length == 0 { numbers.len() } else { length };
             Ok(Rows { numbers, length })
         };
@@ -212,7 +212,7 @@ impl OnnxContext {
         let hidden = rows(&layout.hidden, self.hidden_len)?;
         let presents = Cache::take(&mut outputs, layout);
         drop(outputs);
-        let presents = presents.ok_or_else(|| ort::Error::new("the model gave out no caches"))?;
+        let presents = presents.ok_or_else(|| ort::Error::new("the model returned no caches"))?;
         cache.keep(presents, total);
         Ok((logits, hidden))
     }
@@ -245,7 +245,7 @@ fn floats(value: &DynValue) -> ort::Result<Vec<f32>> {
 
 impl Context for OnnxContext {
     /// The hidden state is an output like the logits.
-    fn hidden_apart(&self) -> bool {
+    fn hidden_needs_own_call(&self) -> bool {
         false
     }
 
@@ -257,17 +257,17 @@ impl Context for OnnxContext {
         self.passed.get(sequence).copied().unwrap_or(0)
     }
 
-    /// Sequences are read one after the other: graphs take one past for all of a batch.
+    /// Sequences are read one after the other, because graphs take one past length for a whole batch.
     fn decode(&mut self, entries: &[Entry], hidden: bool) -> Result<(), DecodeError> {
         self.outputs.clear();
         entries.iter().try_for_each(|entry| self.check(entry))?;
-        let mut views = mem::take(&mut self.outputs);
+        let mut outputs = mem::take(&mut self.outputs);
         let follows =
             |a: &Entry, b: &Entry| a.sequence == b.sequence && a.position + 1 == b.position;
         for part in entries.chunk_by(follows) {
-            self.read(part, hidden, &mut views)?;
+            self.read(part, hidden, &mut outputs)?;
         }
-        self.outputs = views;
+        self.outputs = outputs;
         Ok(())
     }
 
@@ -279,8 +279,7 @@ impl Context for OnnxContext {
         Some(&self.outputs.get(i)?.as_ref()?.hidden)
     }
 
-    /// What is kept is decided by where the next token is read; only an empty sequence gives its
-    /// memory back.
+    /// The next run truncates the cache to where it begins; only emptying it frees memory here.
     fn truncate(&mut self, sequence: usize, keep: usize) -> bool {
         let Some(cache) = self.caches.get_mut(sequence) else { return false };
         if keep == 0 {

@@ -1,28 +1,29 @@
-//! `tokenizer.json`, and what the files beside it say of special tokens and templates.
+//! The tokenizer of an ONNX model: `tokenizer.json`, and special tokens and template from the files
+//! beside it.
 
 use std::{collections::HashMap, fs};
 
 use decode::Token;
 use serde_json::Value as Json;
-use tokenizers::Tokenizer as Inner;
+use tokenizers::Tokenizer as HfTokenizer;
 
 use crate::{error::EngineError, vocabulary::Tokenizer};
 
 use super::Folder;
 
-/// Attributes, as llama.cpp numbers them: a vocabulary has one fingerprint, whoever reads it.
+/// Token attributes in llama.cpp's numbering, so that a vocabulary has the same fingerprint in both
+/// engines.
 const UNUSED: u32 = 2;
 const NORMAL: u32 = 4;
 const CONTROL: u32 = 8;
 const USER_DEFINED: u32 = 16;
 
-/// A tokenizer that was made for Hugging Face's library.
 pub(crate) struct JsonTokenizer {
-    /// Takes special tokens in a text for words.
-    plain: Inner,
-    /// Takes them for what they are.
-    special: Inner,
-    tokens: Vec<Option<Spelled>>,
+    /// Reads the spelling of a special token as plain text.
+    plain: HfTokenizer,
+    /// Reads it as the special token.
+    special: HfTokenizer,
+    tokens: Vec<Option<TokenText>>,
     bos: Option<Token>,
     add_bos: bool,
     eos: Option<Token>,
@@ -30,8 +31,7 @@ pub(crate) struct JsonTokenizer {
     template: Option<String>,
 }
 
-/// A token's spelling and bytes.
-struct Spelled {
+struct TokenText {
     text: String,
     bytes: Vec<u8>,
     attributes: u32,
@@ -41,15 +41,15 @@ impl JsonTokenizer {
     pub fn read(folder: &Folder, logits: usize) -> Result<Self, EngineError> {
         let Some(path) = folder.beside("tokenizer.json") else {
             let reason = "there is no tokenizer.json beside it".into();
-            return Err(EngineError::Beside { path: folder.model().into(), reason });
+            return Err(EngineError::ModelFile { path: folder.model().into(), reason });
         };
-        let special = Inner::from_file(&path)
-            .map_err(|e| EngineError::Beside { path: path.clone(), reason: e.to_string() })?;
+        let special = HfTokenizer::from_file(&path)
+            .map_err(|e| EngineError::ModelFile { path: path.clone(), reason: e.to_string() })?;
         let mut plain = special.clone();
         plain.set_encode_special_tokens(true);
         let json = folder.json("tokenizer.json")?.unwrap_or_default();
         let config = folder.json("tokenizer_config.json")?.unwrap_or_default();
-        let tokens = spelled(&special, &json, logits);
+        let tokens = token_texts(&special, &json, logits);
         let named = |key: &str| special.token_to_id(&content(config.get(key)?)?).map(Token);
         let (bos, eos) = (named("bos_token"), named("eos_token"));
         let add_bos = config.get("add_bos_token").and_then(Json::as_bool).unwrap_or(false);
@@ -69,12 +69,12 @@ impl JsonTokenizer {
         Ok(Self { plain, special, tokens, bos, add_bos, eos, ends, template })
     }
 
-    fn token(&self, token: Token) -> Option<&Spelled> {
+    fn token(&self, token: Token) -> Option<&TokenText> {
         self.tokens.get(token.index())?.as_ref()
     }
 }
 
-/// A number or several.
+/// Accepts one id or a list of them.
 fn ids(json: Option<&Json>) -> Vec<Token> {
     let id = |json: &Json| json.as_u64().and_then(|id| u32::try_from(id).ok()).map(Token);
     match json {
@@ -94,7 +94,7 @@ fn content(json: &Json) -> Option<String> {
 fn template(folder: &Folder, config: &Json) -> Result<Option<String>, EngineError> {
     if let Some(path) = folder.beside("chat_template.jinja") {
         let text = fs::read_to_string(&path);
-        let refuse = |e: std::io::Error| EngineError::Beside { path, reason: e.to_string() };
+        let refuse = |e: std::io::Error| EngineError::ModelFile { path, reason: e.to_string() };
         return text.map(Some).map_err(refuse);
     }
     let text = |json: &Json| json.as_str().map(str::to_owned);
@@ -109,7 +109,7 @@ fn template(folder: &Folder, config: &Json) -> Result<Option<String>, EngineErro
 }
 
 /// Every token's spelling, as many as there are logits.
-fn spelled(inner: &Inner, json: &Json, logits: usize) -> Vec<Option<Spelled>> {
+fn token_texts(inner: &HfTokenizer, json: &Json, logits: usize) -> Vec<Option<TokenText>> {
     let byte_level = has_kind(json.get("decoder"), "ByteLevel");
     let letters = byte_letters();
     let added: HashMap<u32, bool> = inner
@@ -119,7 +119,7 @@ fn spelled(inner: &Inner, json: &Json, logits: usize) -> Vec<Option<Spelled>> {
         .collect();
     let vocabulary = inner.get_vocab(true);
     let most = vocabulary.values().max().map_or(0, |&id| id as usize + 1).max(logits);
-    let mut tokens: Vec<Option<Spelled>> = (0..most).map(|_| None).collect();
+    let mut tokens: Vec<Option<TokenText>> = (0..most).map(|_| None).collect();
     for (text, id) in vocabulary {
         let (bytes, attributes) = match added.get(&id) {
             Some(special) => {
@@ -130,7 +130,7 @@ fn spelled(inner: &Inner, json: &Json, logits: usize) -> Vec<Option<Spelled>> {
             None => (from_pieces(&text), NORMAL),
         };
         if let Some(slot) = tokens.get_mut(id as usize) {
-            *slot = Some(Spelled { text, bytes, attributes });
+            *slot = Some(TokenText { text, bytes, attributes });
         }
     }
     tokens
@@ -144,8 +144,8 @@ fn has_kind(json: Option<&Json>, kind: &str) -> bool {
         || inner.is_some_and(|inner| inner.iter().any(|d| has_kind(Some(d), kind)))
 }
 
-/// The letters byte-level tokenizers write bytes with: printable ones stand for themselves, the
-/// others for letters from 256 on.
+/// The letters that byte-level tokenizers write for bytes: printable bytes stand for themselves, the
+/// others are letters from 256 on.
 fn byte_letters() -> HashMap<char, u8> {
     let printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut next = 256;
@@ -173,7 +173,7 @@ fn from_letters(text: &str, letters: &HashMap<char, u8>) -> Vec<u8> {
     bytes
 }
 
-/// Pieces have ▁ for a space and `<0x0A>` for a byte that is no letter.
+/// SentencePiece writes ▁ for a space and `<0x0A>` for a byte that is not a letter.
 fn from_pieces(text: &str) -> Vec<u8> {
     let byte = text.strip_prefix("<0x").and_then(|t| t.strip_suffix('>'));
     match byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
@@ -185,13 +185,13 @@ fn from_pieces(text: &str) -> Vec<u8> {
 impl Tokenizer for JsonTokenizer {
     fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
         let inner = if special { &self.special } else { &self.plain };
-        // Only tokenizers with an unknown token they do not have can fail.
+        // Encoding fails only where the unknown token is named but not in the vocabulary.
         let encoding = inner.encode_fast(text, false);
         encoding.map(|e| e.get_ids().iter().copied().map(Token).collect()).unwrap_or_default()
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
-        let shown = |t: &&Spelled| special || t.attributes != CONTROL;
+        let shown = |t: &&TokenText| special || t.attributes != CONTROL;
         self.token(token).filter(shown).map(|t| t.bytes.clone()).unwrap_or_default()
     }
 
@@ -202,7 +202,7 @@ impl Tokenizer for JsonTokenizer {
     fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
         match self.token(token) {
             Some(t) => (t.text.as_bytes().to_vec(), t.attributes),
-            // There are more logits than tokens: GGUF files name those so.
+            // There are more logits than tokens. GGUF files fill the gap with these names.
             None => (format!("[PAD{}]", token.0).into_bytes(), UNUSED),
         }
     }

@@ -1,4 +1,5 @@
-//! How the hub is reached: what its own tools read from their environment, read the same way.
+//! How the hub is reached. The environment variables are those of the hub's own tools, with the
+//! same meaning.
 
 use std::{
     ffi::OsString,
@@ -13,24 +14,22 @@ use crate::hub::HubError;
 
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// How long the hub may send nothing before a connection is given up.
-const STALL: Duration = Duration::from_secs(30);
+/// How long the hub may send nothing before a download is interrupted and tried again.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A variable of the environment, by name.
+/// Looks up an environment variable by name.
 pub type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Where the hub is, who asks, and how patiently.
+/// The hub's address, the user's token and the timeout.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The hub's address.
     pub endpoint: Url,
-    /// Who asks.
     pub token: Option<Token>,
     /// How long the hub may send nothing.
-    pub stall: Duration,
+    pub stall_timeout: Duration,
 }
 
-/// A user's secret, with where it was found. It is never printed.
+/// The user's secret token, and where it was found. Only the latter is ever printed.
 #[derive(Clone)]
 pub struct Token {
     secret: String,
@@ -42,7 +41,6 @@ impl Token {
         &self.secret
     }
 
-    /// Where it was found.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -64,14 +62,14 @@ impl Access {
         if !matches!(endpoint.scheme(), "http" | "https") || endpoint.host().is_none() {
             return Err(refuse("it must be the address of a web server".into()));
         }
-        let stall = match text("HF_HUB_DOWNLOAD_TIMEOUT") {
-            None => STALL,
+        let stall_timeout = match text("HF_HUB_DOWNLOAD_TIMEOUT") {
+            None => STALL_TIMEOUT,
             Some(given) => match given.trim().parse() {
                 Ok(seconds) if seconds > 0 => Duration::from_secs(seconds),
                 _ => return Err(HubError::Timeout { given }),
             },
         };
-        Ok(Self { endpoint, token: token(variable)?, stall })
+        Ok(Self { endpoint, token: token(variable)?, stall_timeout })
     }
 }
 
@@ -107,7 +105,7 @@ fn token(variable: Variable<'_>) -> Result<Option<Token>, HubError> {
     }
 }
 
-/// Tokens are pasted and echoed into files, with line ends around them.
+/// Tokens are pasted or echoed into files, so there may be line ends around them.
 fn secret(text: String) -> Option<String> {
     let secret = text.trim().to_owned();
     if secret.is_empty() { None } else { Some(secret) }
@@ -117,7 +115,7 @@ fn text(variable: Variable<'_>, name: &str) -> Option<String> {
     variable(name).and_then(|v| v.into_string().ok()).filter(|v| !v.is_empty())
 }
 
-/// The hub's tools know `~` here, so settings files may hold it.
+/// The hub's tools accept `~` in these variables, so their users may have written it.
 fn path(variable: Variable<'_>, name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(variable(name).filter(|v| !v.is_empty())?);
     match (path.strip_prefix("~"), variable("HOME")) {
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for set in [
             ("HF_ENDPOINT", "hub"),
             ("HF_ENDPOINT", "file:///x"),

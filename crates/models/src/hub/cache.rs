@@ -1,5 +1,5 @@
-//! The hub's cache on this machine, in the layout its own tools share: contents under `blobs` by
-//! their hash, and a folder of links for each commit under `snapshots`.
+//! The hub's cache on this machine, in the layout of the hub's own tools: contents are under `blobs`
+//! by their hash, and each commit has a folder of links under `snapshots`.
 
 use std::{
     fs, io,
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use onnx::layout::{BESIDE, TOKENIZER};
+use onnx::layout::{COMPANION_FILES, TOKENIZER};
 
 use crate::{
-    home::Listed,
+    home::LocalModel,
     hub::{
         HubError, Name,
         access::{Variable, cache_folder},
@@ -20,31 +20,30 @@ use crate::{
     },
 };
 
-/// The branch that models are taken from.
 const BRANCH: &str = "main";
 
-/// The folder all repositories are under.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// Where the hub's own tools have it.
+    /// Finds the cache where the hub's own tools have it.
     pub fn find(variable: Variable<'_>) -> Result<Self, HubError> {
         let root = cache_folder(variable).ok_or(HubError::NoCache)?;
-        // Records are read in other folders than they were written in.
+        // The path is recorded, and later runs may have another working folder.
         let root = std::path::absolute(&root).map_err(|e| io_error(&root, e))?;
         Ok(Self { root })
     }
 
-    /// A repository's place, whether it is there or not.
+    /// The paths of a repository, whether or not it is there.
     pub fn repo(&self, repo: &Repo) -> CachedRepo {
         let folder = self.root.join(repo.folder());
         CachedRepo { locks: self.root.join(".locks").join(repo.folder()), folder }
     }
 
-    /// The file, or the folder of ONNX files, of a model that must be here. Nothing is fetched.
+    /// The path of a model's file, or of its folder of ONNX files; an error if it has not been
+    /// pulled. Nothing is downloaded.
     pub fn require(&self, name: &Name) -> Result<PathBuf, HubError> {
         let cached = self.repo(&name.repo);
         let missing = || HubError::NotPulled { name: name.clone(), folder: cached.folder.clone() };
@@ -67,8 +66,8 @@ impl Cache {
         }
     }
 
-    /// Every model here that Tandem could run, whoever fetched it.
-    pub fn list(&self) -> Result<Vec<Listed>, HubError> {
+    /// Every model in the cache that Tandem can run, also those other programs have downloaded.
+    pub fn list(&self) -> Result<Vec<LocalModel>, HubError> {
         let mut listed = vec![];
         for folder in entries(&self.root)? {
             let name = folder.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -81,12 +80,16 @@ impl Cache {
     }
 }
 
-fn list_snapshot(repo: &Repo, snapshot: &Path, listed: &mut Vec<Listed>) -> Result<(), HubError> {
+fn list_snapshot(
+    repo: &Repo,
+    snapshot: &Path,
+    listed: &mut Vec<LocalModel>,
+) -> Result<(), HubError> {
     let files = files(snapshot)?;
     for model in models(&files) {
         let (main, parts) = match model {
             Choice::Gguf(parts) => (parts[0].clone(), parts),
-            // A graph without a tokenizer is part of something else.
+            // A graph without a tokenizer is not a language model on its own.
             Choice::Onnx(graph) if has_tokenizer(&files, &graph) => {
                 let data = files.iter().filter(|f| f.starts_with(&graph)).cloned().collect();
                 (graph, data)
@@ -101,17 +104,17 @@ fn list_snapshot(repo: &Repo, snapshot: &Path, listed: &mut Vec<Listed>) -> Resu
         let path = snapshot.join(&main);
         let blob = fs::read_link(&path).ok();
         let blob = blob.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy());
-        let sha256 = match blob.as_deref().and_then(Hash::of_etag) {
+        let sha256 = match blob.as_deref().and_then(Hash::from_etag) {
             Some(Hash::Sha256(hash)) if parts.len() == 1 => Some(hash),
             _ => None,
         };
         let name = Name { repo: repo.clone(), selector: Some(main) }.to_string();
-        listed.push(Listed { name, path, bytes, sha256 });
+        listed.push(LocalModel { name, path, bytes, sha256 });
     }
     Ok(())
 }
 
-/// The files an ONNX graph is used with: those in its folder, else those one above.
+/// The configuration files of an ONNX graph: each from its folder, or else from the one above.
 pub(crate) fn beside(files: &[String], graph: &str) -> Vec<String> {
     let here = folder(graph);
     let places = |name: &str| {
@@ -119,24 +122,24 @@ pub(crate) fn beside(files: &[String], graph: &str) -> Vec<String> {
         [Some(join(here, name)), above].into_iter().flatten()
     };
     let nearest = |name: &&str| places(name).find(|place| files.contains(place));
-    BESIDE.iter().filter_map(nearest).collect()
+    COMPANION_FILES.iter().filter_map(nearest).collect()
 }
 
 fn has_tokenizer(files: &[String], graph: &str) -> bool {
     beside(files, graph).iter().any(|file| base(file) == TOKENIZER)
 }
 
-/// How a content gets its name in a commit.
+/// How a content is linked into the folder of a commit.
 #[derive(Clone, Copy)]
 pub(crate) enum Link<'a> {
-    /// As the hub's tools do it.
+    /// The usual way of the hub's tools.
     Soft(&'a str),
-    /// For the weights of an ONNX graph: ONNX Runtime refuses those that a link leads out of the
-    /// graph's folder.
+    /// For the weights of an ONNX graph, because ONNX Runtime refuses symbolic links that lead out
+    /// of the graph's folder.
     Hard(&'a str),
 }
 
-/// Whether two names are of one file.
+/// Whether two paths are links to one file.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let file = |path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     file(one).is_some_and(|one| Some(one) == file(other))
@@ -166,7 +169,7 @@ impl CachedRepo {
         self.folder.join("refs").join(BRANCH)
     }
 
-    /// The folder of the commit the main branch was at when it was last looked at.
+    /// The folder of the commit that the main branch had at the last pull.
     fn snapshot(&self) -> Result<Option<PathBuf>, HubError> {
         let path = self.reference();
         let commit = match fs::read_to_string(&path) {
@@ -179,7 +182,7 @@ impl CachedRepo {
         Ok(is_plain.then(|| self.snapshots().join(commit)).filter(|folder| folder.is_dir()))
     }
 
-    /// Gives a content its name in a commit, in one step.
+    /// Links a content into the folder of a commit, in one step.
     pub(crate) fn link(&self, commit: &str, file: &str, link: Link<'_>) -> Result<(), HubError> {
         let path = self.snapshots().join(commit).join(file);
         let up = "../".repeat(2 + file.matches('/').count());
@@ -209,7 +212,7 @@ impl CachedRepo {
         place().map_err(|e| io_error(&path, e))
     }
 
-    /// Says which commit the main branch is at.
+    /// Records which commit the main branch has.
     pub(crate) fn set_reference(&self, commit: &str) -> Result<(), HubError> {
         let path = self.reference();
         let new = path.with_extension("new");
@@ -222,7 +225,7 @@ impl CachedRepo {
     }
 }
 
-/// Paths of all files under a folder, from it. Links that lead nowhere are not counted.
+/// The paths of all files under a folder, relative to it. Dangling links are left out.
 fn files(root: &Path) -> Result<Vec<String>, HubError> {
     let (mut files, mut folders) = (vec![], vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -240,7 +243,7 @@ fn files(root: &Path) -> Result<Vec<String>, HubError> {
     Ok(files)
 }
 
-/// What is in a folder, in order; nothing, if there is no such folder.
+/// The entries of a folder, sorted; none if there is no such folder.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
     let read = || -> io::Result<Vec<PathBuf>> {
         let mut paths = vec![];

@@ -1,19 +1,18 @@
-//! Which files of a repository a model is. The same rules choose from the hub's list when a model
-//! is pulled and from the files on this machine when it is run.
+//! Chooses the files of a model in a repository. The same rules apply to the hub's list when a model
+//! is pulled and to the files on this machine when it is run.
 
 use std::collections::BTreeMap;
 
 use onnx::layout::{GENAI_CONFIG, USUAL_GRAPHS};
 use thiserror::Error;
 
-/// The quantisations taken, in this order, where a repository has several and none is named:
-/// four bits are what most machines run best, then the smallest step up.
+/// The quantisations to choose, in this order, where a repository has several and the user names
+/// none: first four bits, which most machines run best, then the next larger ones.
 pub const PREFERRED: [&str; 7] = ["Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q5_K_S", "Q6_K", "Q8_0"];
 
-/// The files shown in an error.
-const SHOWN: usize = 30;
+/// The most files listed in an error message.
+const MAX_LISTED: usize = 30;
 
-/// What was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// A GGUF model: one file, or all parts of one in order.
@@ -24,49 +23,27 @@ pub enum Choice {
     Genai(String),
 }
 
-/// Why nothing was chosen.
+/// The messages are ends of sentences that begin with the repository's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChoiceError {
-    /// No models at all.
     #[error("has neither a GGUF nor an ONNX model{}", listed(.files))]
-    NoModel {
-        /// What it has instead.
-        files: Vec<String>,
-    },
-    /// Models, but not this one.
+    NoModel { files: Vec<String> },
     #[error("has no {selector}{}", listed(.models))]
-    NotFound {
-        /// What was asked for.
-        selector: String,
-        /// Its models.
-        models: Vec<String>,
-    },
-    /// More than one fits.
-    #[error("has several models that fit, name one of them after a colon{}", listed(.models))]
-    Several {
-        /// Those that fit.
-        models: Vec<String>,
-    },
-    /// A model in parts, some of which are missing.
+    NotFound { selector: String, models: Vec<String> },
+    #[error("has several models that fit: name one of them after a colon{}", listed(.models))]
+    Several { models: Vec<String> },
     #[error("has only {} of the {count} parts of {first}", .found)]
-    PartsMissing {
-        /// Its first part.
-        first: String,
-        /// How many parts it should have.
-        count: usize,
-        /// How many it has.
-        found: usize,
-    },
+    PartsMissing { first: String, count: usize, found: usize },
 }
 
 fn listed(files: &[String]) -> String {
-    let more = files.len().saturating_sub(SHOWN);
+    let more = files.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    let lines: String = files.iter().take(SHOWN).map(|f| format!("\n  {f}")).collect();
+    let lines: String = files.iter().take(MAX_LISTED).map(|f| format!("\n  {f}")).collect();
     if files.is_empty() { String::new() } else { format!("; it has:{lines}{more}") }
 }
 
-/// Chooses among a repository's files. GGUF goes before ONNX where there are both.
+/// Chooses among a repository's files. GGUF is preferred where there are both GGUF and ONNX models.
 pub fn choose(files: &[String], selector: Option<&str>) -> Result<Choice, ChoiceError> {
     let (ggufs, graphs) = (ggufs(files), graphs(files));
     let all = || ggufs.keys().chain(&graphs).cloned().collect::<Vec<_>>();
@@ -83,7 +60,7 @@ pub fn choose(files: &[String], selector: Option<&str>) -> Result<Choice, Choice
         },
     };
     match (chosen, selector) {
-        (Some(Choice::Gguf(parts)), _) => whole(parts).map(Choice::Gguf),
+        (Some(Choice::Gguf(parts)), _) => check_parts(parts).map(Choice::Gguf),
         (Some(onnx), _) => Ok(onnx),
         (None, Some(selector)) => {
             Err(ChoiceError::NotFound { selector: selector.into(), models: all() })
@@ -93,9 +70,9 @@ pub fn choose(files: &[String], selector: Option<&str>) -> Result<Choice, Choice
     }
 }
 
-/// Every model among these files: a GGUF file or its first part, or an ONNX graph.
+/// Every complete model among these files.
 pub fn models(files: &[String]) -> Vec<Choice> {
-    let ggufs = ggufs(files).into_values().filter_map(|parts| whole(parts).ok());
+    let ggufs = ggufs(files).into_values().filter_map(|parts| check_parts(parts).ok());
     ggufs.map(Choice::Gguf).chain(graphs(files).into_iter().map(Choice::Onnx)).collect()
 }
 
@@ -110,7 +87,7 @@ fn ggufs(files: &[String]) -> BTreeMap<String, Vec<String>> {
     models
 }
 
-/// Projectors of pictures and tables for quantising are GGUF files too.
+/// Image projectors and the tables for quantising are GGUF files too, but not language models.
 fn is_gguf_model(file: &str) -> bool {
     let name = base(file).to_lowercase();
     let aid = name.contains("mmproj") || (name.contains("imatrix") && quantisation(file).is_none());
@@ -134,7 +111,7 @@ fn gguf_by_default(
     }
 }
 
-/// By path, by the path of any part, or by quantisation.
+/// Selects by path, by the path of any part, or by quantisation.
 fn gguf_selected(
     ggufs: &BTreeMap<String, Vec<String>>,
     selector: &str,
@@ -152,11 +129,11 @@ fn gguf_selected(
     }
 }
 
-/// The quantisation a GGUF file's name tells, as in `model-Q4_K_M.gguf` or `x.UD-IQ3_XXS.gguf`.
+/// The quantisation in the name of a GGUF file, such as `model-Q4_K_M.gguf` or `x.UD-IQ3_XXS.gguf`.
 pub fn quantisation(file: &str) -> Option<&str> {
     let end = part(file).map_or(base(file).len() - extension(base(file)), |p| base(p.stem).len());
     let stem = &base(file)[..end];
-    // The last one: a model's own name may begin with such a word.
+    // Searched from the end, because a model's own name may contain such a word.
     let words = stem.rmatch_indices(['-', '.', '_']).map(|(at, _)| at + 1).chain([0]);
     for start in words {
         let rest = &stem[start..];
@@ -197,7 +174,7 @@ impl Part<'_> {
     }
 }
 
-/// `STEM-00001-of-00003.gguf`, as llama.cpp splits models.
+/// Recognises `STEM-00001-of-00003.gguf`, the names that llama.cpp gives to the parts of a model.
 fn part(file: &str) -> Option<Part<'_>> {
     let (rest, count) = file.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, number) = rest.rsplit_once('-')?;
@@ -206,8 +183,8 @@ fn part(file: &str) -> Option<Part<'_>> {
     (digits(number) && digits(count)).then(|| part(count.parse().ok()?)).flatten()
 }
 
-/// llama.cpp is given the first part and looks for the others beside it.
-fn whole(parts: Vec<String>) -> Result<Vec<String>, ChoiceError> {
+/// Checks that no part is missing: llama.cpp gets the first and loads the others from beside it.
+fn check_parts(parts: Vec<String>) -> Result<Vec<String>, ChoiceError> {
     let Some(count) = parts.first().and_then(|first| part(first)).map(|p| p.count) else {
         return Ok(parts);
     };
@@ -222,8 +199,7 @@ fn graphs(files: &[String]) -> Vec<String> {
     files.iter().filter(|file| file.ends_with(".onnx")).cloned().collect()
 }
 
-/// A graph by its path, the one in a folder, or one by what follows its usual name: `q4` is
-/// `model_q4.onnx`.
+/// Selects a graph by its path, by its folder, or by the end of its name: `q4` is `model_q4.onnx`.
 fn onnx_selected(
     files: &[String],
     graphs: &[String],
@@ -248,7 +224,7 @@ fn onnx_selected(
     Ok(None)
 }
 
-/// The ONNX model in a folder, as the engine finds it there.
+/// The ONNX model in a folder, by the same rules as in the engine.
 fn in_folder(files: &[String], wanted: &str) -> Result<Option<Choice>, ChoiceError> {
     let here: Vec<_> = files.iter().filter(|file| folder(file) == wanted).collect();
     if here.iter().any(|file| base(file) == GENAI_CONFIG) {
@@ -265,17 +241,16 @@ fn in_folder(files: &[String], wanted: &str) -> Result<Option<Choice>, ChoiceErr
     }
 }
 
-/// A path's last name.
 pub(crate) fn base(file: &str) -> &str {
     file.rsplit_once('/').map_or(file, |(_, base)| base)
 }
 
-/// A path without its last name.
+/// The path of the folder of a file; empty at the top of the repository.
 pub(crate) fn folder(file: &str) -> &str {
     file.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// A name inside a folder of the repository, or at its top.
+/// Joins a folder of the repository, or its top, and a name.
 pub(crate) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.into() } else { format!("{folder}/{name}") }
 }

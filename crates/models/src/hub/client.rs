@@ -1,4 +1,4 @@
-//! The hub's routes: the list of a repository's files, what it says of one, and its bytes.
+//! The hub's HTTP routes: the files of a repository, the hash and size of one, and its bytes.
 
 use std::{error::Error, sync::Once, time::Duration};
 
@@ -19,44 +19,40 @@ use crate::hub::{
     name::{Repo, is_plain_path},
 };
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most redirects followed: the hub itself uses two.
-const REDIRECTS: usize = 5;
+/// The hub itself uses two.
+const MAX_REDIRECTS: usize = 5;
 
-/// The largest list of files read: an endless one must not fill the memory.
-const LONGEST_LIST: u64 = 64 << 20;
+/// A longer list of files is cut off, because an endless one must not fill the memory.
+const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// The most characters of a server's own words that are repeated.
-const LONGEST_WORDS: usize = 300;
+/// The most characters of a server's message that are shown to the user.
+const MAX_MESSAGE_CHARS: usize = 300;
 
-/// A repository as it is now.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The commit its main branch is at.
+    /// The latest commit of the main branch.
     pub commit: String,
     /// Paths of its files.
     pub files: Vec<String>,
 }
 
-/// What the hub promises of a file.
+/// The hash and size of a file, as the hub announces them.
 #[derive(Clone, Debug)]
-pub(crate) struct Promise {
+pub(crate) struct FileInfo {
     pub hash: Hash,
     pub bytes: u64,
 }
 
-/// A file's bytes on their way.
+/// The response with a file's bytes.
 pub(crate) struct Body {
     pub response: Response,
-    /// Where in the file they begin.
+    /// The position in the file at which they begin.
     pub from: u64,
-    /// Who sends them.
     pub host: String,
 }
 
-/// The hub, with a warm connection.
 pub(crate) struct Client {
     http: Http,
     access: Access,
@@ -64,20 +60,21 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(access: Access) -> Result<Self, HubError> {
-        provide_cryptography();
+        install_crypto_provider();
         let mut builder = Http::builder()
             // In the blocking client this bounds every read by itself, not the whole answer.
-            .timeout(access.stall)
-            .connect_timeout(CONNECT.min(access.stall))
+            .timeout(access.stall_timeout)
+            .connect_timeout(CONNECT_TIMEOUT.min(access.stall_timeout))
             .user_agent(concat!("tandem/", env!("CARGO_PKG_VERSION")))
-            // Followed here: the token must not travel, and what is said on the way counts.
+            // Redirects are followed in this file: the token must not be sent to other servers, and
+            // the redirect itself carries the hash.
             .redirect(Policy::none());
         if is_loopback(&access.endpoint) {
             builder = builder.no_proxy();
         }
         let http = builder.build().map_err(|e| HubError::Unreachable {
             host: host(&access.endpoint),
-            reason: cause(&e),
+            reason: root_cause(&e),
         })?;
         Ok(Self { http, access })
     }
@@ -95,17 +92,17 @@ impl Client {
             siblings: Vec<Sibling>,
         }
         let what = repo.to_string();
-        let garbled = |reason: String| HubError::Garbled { what: what.clone(), reason };
+        let garbled = |reason: String| HubError::InvalidAnswer { what: what.clone(), reason };
         let url = self.url(&["api", "models"], repo, &["revision", "main"]);
         let (url, response) = self.follow(&Method::GET, url, None, |_| false)?;
-        let response = self.good(repo, &what, response)?;
+        let response = self.check_status(repo, &what, response)?;
         let mut text = vec![];
-        let mut limited = std::io::Read::take(response, LONGEST_LIST);
+        let mut limited = std::io::Read::take(response, MAX_LIST_BYTES);
         std::io::Read::read_to_end(&mut limited, &mut text)
-            .map_err(|e| HubError::Broken { host: host(&url), reason: cause(&e) })?;
+            .map_err(|e| HubError::Broken { host: host(&url), reason: root_cause(&e) })?;
         let model: Model = serde_json::from_slice(&text).map_err(|e| garbled(e.to_string()))?;
         if model.sha.len() != 40 || !model.sha.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(garbled(format!("{:?} is not a commit", tidy(&model.sha))));
+            return Err(garbled(format!("{:?} is not a commit", sanitise(&model.sha))));
         }
         let files: Vec<_> = model.siblings.into_iter().map(|s| s.rfilename).collect();
         if let Some(file) = files.iter().find(|file| !is_plain_path(file)) {
@@ -114,24 +111,23 @@ impl Client {
         Ok(Listing { commit: model.sha, files })
     }
 
-    /// A file's hash and size.
-    pub fn promise(&self, repo: &Repo, commit: &str, file: &str) -> Result<Promise, HubError> {
+    pub fn file_info(&self, repo: &Repo, commit: &str, file: &str) -> Result<FileInfo, HubError> {
         let what = format!("{repo}/{file}");
         let url = self.file_url(repo, commit, file);
-        // A large file is elsewhere, and only the redirect to it tells what it is.
-        let tells = |headers: &HeaderMap| text(headers, "x-linked-etag").is_some();
-        let (_, response) = self.follow(&Method::HEAD, url, None, tells)?;
+        // A large file is on another server, and only the redirect to it has the hash.
+        let has_hash = |headers: &HeaderMap| text(headers, "x-linked-etag").is_some();
+        let (_, response) = self.follow(&Method::HEAD, url, None, has_hash)?;
         let headers = response.headers().clone();
-        if !tells(&headers) {
-            self.good(repo, &what, response)?;
+        if !has_hash(&headers) {
+            self.check_status(repo, &what, response)?;
         }
         let etag = text(&headers, "x-linked-etag").or_else(|| text(&headers, ETAG.as_str()));
         let bytes = text(&headers, "x-linked-size")
-            .or_else(|| text(&headers, CONTENT_LENGTH.as_str()).filter(|_| !tells(&headers)));
+            .or_else(|| text(&headers, CONTENT_LENGTH.as_str()).filter(|_| !has_hash(&headers)));
         let garbled =
-            |reason: &str| HubError::Garbled { what: what.clone(), reason: reason.into() };
-        let hash = etag.and_then(Hash::of_etag);
-        Ok(Promise {
+            |reason: &str| HubError::InvalidAnswer { what: what.clone(), reason: reason.into() };
+        let hash = etag.and_then(Hash::from_etag);
+        Ok(FileInfo {
             hash: hash.ok_or_else(|| garbled("it has no hash to check the file against"))?,
             bytes: bytes
                 .and_then(|b| b.parse().ok())
@@ -139,7 +135,8 @@ impl Client {
         })
     }
 
-    /// A file's bytes from a position on, or from the start if the server cannot do that.
+    /// Requests a file's bytes from a position on; they begin at the start if the server cannot
+    /// resume.
     pub fn bytes(
         &self,
         repo: &Repo,
@@ -153,22 +150,23 @@ impl Client {
         let (url, response) = self.follow(&Method::GET, url, range, |_| false)?;
         let host = host(&url);
         match response.status() {
-            // What is here is longer than the file there: begin again.
+            // The local file is longer than the hub's, so it is downloaded from the start.
             StatusCode::RANGE_NOT_SATISFIABLE if from > 0 => self.bytes(repo, commit, file, 0),
             StatusCode::PARTIAL_CONTENT if from > 0 => {
                 let said = text(response.headers(), CONTENT_RANGE.as_str()).unwrap_or("none");
                 let start = said.strip_prefix("bytes ").and_then(|r| r.split('-').next());
                 if start.and_then(|s| s.parse().ok()) != Some(from) {
-                    let reason = format!("bytes from {from} were asked for, and {said} came");
-                    return Err(HubError::Garbled { what, reason: tidy(&reason) });
+                    let reason = format!("bytes from {from} were requested, and {said} was sent");
+                    return Err(HubError::InvalidAnswer { what, reason: sanitise(&reason) });
                 }
                 Ok(Body { response, from, host })
             }
-            _ => Ok(Body { response: self.good(repo, &what, response)?, from: 0, host }),
+            _ => Ok(Body { response: self.check_status(repo, &what, response)?, from: 0, host }),
         }
     }
 
-    /// Asks, and follows redirects until there is an answer or one that says enough.
+    /// Sends a request and follows redirects until there is an answer, or a redirect whose headers
+    /// are enough.
     fn follow(
         &self,
         method: &Method,
@@ -176,7 +174,7 @@ impl Client {
         from: Option<u64>,
         enough: impl Fn(&HeaderMap) -> bool,
     ) -> Result<(Url, Response), HubError> {
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let mut request = self.http.request(method.clone(), url.clone());
             request = request.header(ACCEPT_ENCODING, "identity");
             if let Some(from) = from {
@@ -193,28 +191,33 @@ impl Client {
             let Some(target) = target.filter(|_| !enough(response.headers())) else {
                 return Ok((url, response));
             };
-            let garbled = |reason: String| HubError::Garbled { what: host(&url), reason };
+            let garbled = |reason: String| HubError::InvalidAnswer { what: host(&url), reason };
             let next = url.join(target).map_err(|e| garbled(format!("a redirect: {e}")))?;
             let is_web = matches!(next.scheme(), "http" | "https");
             if !is_web || (url.scheme() == "https" && next.scheme() != "https") {
-                return Err(garbled(format!("a redirect to {}, in the clear", host(&next))));
+                return Err(garbled(format!("it redirects to {} without encryption", host(&next))));
             }
             url = next;
         }
-        Err(HubError::Garbled { what: host(&url), reason: "too many redirects".into() })
+        Err(HubError::InvalidAnswer { what: host(&url), reason: "too many redirects".into() })
     }
 
-    /// What an answer that is none means.
-    fn good(&self, repo: &Repo, what: &str, response: Response) -> Result<Response, HubError> {
+    /// Turns an error status into an error that says what to do.
+    fn check_status(
+        &self,
+        repo: &Repo,
+        what: &str,
+        response: Response,
+    ) -> Result<Response, HubError> {
         let (status, headers) = (response.status(), response.headers());
         if status.is_success() {
             return Ok(response);
         }
         let code = text(headers, "x-error-code").unwrap_or_default();
-        let words = text(headers, "x-error-message").map(tidy);
+        let words = text(headers, "x-error-message").map(sanitise);
         let mut reason = words.map_or(String::new(), |words| format!(": {words}"));
         if let Some(seconds) = text(headers, RETRY_AFTER.as_str()) {
-            reason += &format!("; try again in {} s", tidy(seconds));
+            reason += &format!("; try again in {} s", sanitise(seconds));
         }
         let repo = repo.clone();
         Err(match status.as_u16() {
@@ -248,14 +251,13 @@ impl Client {
 
     fn failed(&self, url: &Url, error: &reqwest::Error) -> HubError {
         if error.is_timeout() && !error.is_connect() {
-            return HubError::Stalled { host: host(url), after: self.access.stall };
+            return HubError::Stalled { host: host(url), after: self.access.stall_timeout };
         }
-        HubError::Unreachable { host: host(url), reason: cause(error) }
+        HubError::Unreachable { host: host(url), reason: root_cause(error) }
     }
 
-    /// How long a server may send nothing.
-    pub fn stall(&self) -> Duration {
-        self.access.stall
+    pub fn stall_timeout(&self) -> Duration {
+        self.access.stall_timeout
     }
 
     fn file_url(&self, repo: &Repo, commit: &str, file: &str) -> Url {
@@ -265,7 +267,7 @@ impl Client {
 
     fn url(&self, before: &[&str], repo: &Repo, after: &[&str]) -> Url {
         let mut url = self.access.endpoint.clone();
-        // Only addresses without a path fail here, and an endpoint has one.
+        // This fails only for addresses without a path, and an endpoint has one.
         if let Ok(mut path) = url.path_segments_mut() {
             let repo = repo.to_string();
             path.pop_if_empty().extend(before).extend(repo.split('/')).extend(after);
@@ -278,7 +280,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Addresses of files are signed, so only the host is shown.
+/// Only the host is shown, because the addresses of files contain signatures.
 fn host(url: &Url) -> String {
     let port = url.port().map_or(String::new(), |port| format!(":{port}"));
     format!("{}{port}", url.host_str().unwrap_or_default())
@@ -289,14 +291,15 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
-/// A server must neither fill the user's screen nor steer it.
-fn tidy(text: &str) -> String {
+/// Shortens a server's text and removes control characters, so that it can neither fill nor control
+/// the user's terminal.
+fn sanitise(text: &str) -> String {
     let harmless = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(LONGEST_WORDS).map(harmless).collect()
+    text.chars().take(MAX_MESSAGE_CHARS).map(harmless).collect()
 }
 
-/// The innermost reason: the outer ones only say that a request failed.
-pub(crate) fn cause(error: &dyn Error) -> String {
+/// The innermost error: the outer ones only say that a request failed.
+pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -304,9 +307,9 @@ pub(crate) fn cause(error: &dyn Error) -> String {
     cause.to_string()
 }
 
-/// TLS needs a provider of its primitives, once a process, before the first client is made.
-fn provide_cryptography() {
+/// TLS needs a cryptography provider, installed once in a process before the first client is made.
+fn install_crypto_provider() {
     static ONCE: Once = Once::new();
-    // If another was there first, that one is used.
+    // If one is already installed, that one is used.
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }

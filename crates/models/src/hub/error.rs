@@ -15,204 +15,68 @@ use crate::{
 /// Why a model of the hub cannot be named, found, pulled or removed.
 #[derive(Debug, Error)]
 pub enum HubError {
-    /// Not a name.
     #[error("{given:?} is not the name of a model on the hub: {reason}")]
-    Name {
-        /// What was given.
-        given: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Nothing says where the cache is.
-    #[error("no place for the hub's cache: set HF_HOME to a folder")]
+    Name { given: String, reason: String },
+    #[error("there is no folder for the hub's cache: set HF_HOME to one")]
     NoCache,
-    /// `HF_ENDPOINT` is no address.
     #[error("HF_ENDPOINT={given}: {reason}")]
-    Endpoint {
-        /// What it is.
-        given: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// `HF_HUB_DOWNLOAD_TIMEOUT` is no time.
+    Endpoint { given: String, reason: String },
     #[error("HF_HUB_DOWNLOAD_TIMEOUT={given}: write whole seconds, at least 1")]
-    Timeout {
-        /// What it is.
-        given: String,
-    },
-    /// Not on this machine.
+    Timeout { given: String },
     #[error("the model {name} is not here ({}): run `tandem pull {name}`", folder.display())]
-    NotPulled {
-        /// The model.
-        name: Name,
-        /// Where it would be.
-        folder: PathBuf,
-    },
-    /// In the cache, but not as the runtime can use it.
+    NotPulled { name: Name, folder: PathBuf },
     #[error(
         "{name} is here, but its weights are links, which ONNX Runtime does not follow: run \
-         `tandem pull {name}`, which fetches nothing twice"
+         `tandem pull {name}`, which downloads nothing again"
     )]
-    Unlinked {
-        /// The model.
-        name: Name,
-    },
-    /// The repository does not have it, or has several.
+    Unlinked { name: Name },
     #[error("{repo} {problem}")]
-    Choice {
-        /// The repository.
-        repo: Repo,
-        /// What it has.
-        problem: ChoiceError,
-    },
-    /// No connection.
+    Choice { repo: Repo, problem: ChoiceError },
     #[error("{host} cannot be reached: {reason}")]
-    Unreachable {
-        /// Who was asked.
-        host: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A connection that ended too soon.
+    Unreachable { host: String, reason: String },
     #[error("the connection to {host} broke: {reason}")]
-    Broken {
-        /// Who was asked.
-        host: String,
-        /// How it ended.
-        reason: String,
-    },
-    /// Connected, but nothing comes.
+    Broken { host: String, reason: String },
     #[error("{host} sent nothing for {} s (HF_HUB_DOWNLOAD_TIMEOUT)", after.as_secs())]
-    Stalled {
-        /// Who was asked.
-        host: String,
-        /// For how long.
-        after: Duration,
-    },
-    /// A file that does not come, however often it is tried.
-    #[error("{file} was given up after {tries} tries: {last}; what is here is kept, pull again")]
-    GivenUp {
-        /// The file.
-        file: String,
-        /// How often it was tried without getting on.
-        tries: u32,
-        /// What happened the last time.
-        last: Box<HubError>,
-    },
-    /// No such repository.
+    Stalled { host: String, after: Duration },
+    #[error(
+        "{file} was given up after {tries} tries: {last}; pull again, and it resumes from here"
+    )]
+    GivenUp { file: String, tries: u32, last: Box<HubError> },
     #[error("there is no model {repo} at {endpoint}")]
-    NoRepo {
-        /// The repository.
-        repo: Repo,
-        /// Which hub.
-        endpoint: String,
-    },
-    /// The hub wants to know who asks.
+    NoRepo { repo: Repo, endpoint: String },
     #[error("the hub does not give out {repo} ({status}{reason}): {advice}")]
-    Denied {
-        /// The repository.
-        repo: Repo,
-        /// What the hub answered.
-        status: u16,
-        /// In its own words, if it had any.
-        reason: String,
-        /// What to do.
-        advice: String,
-    },
-    /// Another answer than a file.
+    Denied { repo: Repo, status: u16, reason: String, advice: String },
     #[error("the hub answered {status} for {what}{reason}")]
-    Refused {
-        /// What was asked for.
-        what: String,
-        /// What the hub answered.
-        status: u16,
-        /// In its own words, if it had any.
-        reason: String,
-    },
-    /// Not what a hub says.
+    Refused { what: String, status: u16, reason: String },
     #[error("the hub's answer about {what} cannot be used: {reason}")]
-    Garbled {
-        /// What was asked for.
-        what: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Not the bytes the hub promised.
-    #[error("{file} arrived damaged: its {kind} is not the hub's; it was thrown away, pull again")]
-    Damaged {
-        /// The file.
-        file: String,
-        /// Which hash.
-        kind: &'static str,
-    },
-    /// An ONNX model that cannot be completed.
+    InvalidAnswer { what: String, reason: String },
+    #[error("{file} arrived damaged: its {kind} is not the hub's; it was deleted, pull again")]
+    Damaged { file: String, kind: &'static str },
     #[error("{file} cannot be used: {reason}")]
-    Onnx {
-        /// The file.
-        file: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The disk is full.
+    Onnx { file: String, reason: String },
     #[error(
         "the disk is full: {} more MB are needed and {} MB are free under {}; make room and pull \
-         again, what is here is kept",
+         again, and it resumes from here",
         needed.div_ceil(1_000_000), free / 1_000_000, folder.display()
     )]
-    DiskFull {
-        /// Where.
-        folder: PathBuf,
-        /// What is still to be written.
-        needed: u64,
-        /// What is left.
-        free: u64,
-    },
-    /// Another program holds the hub's lock.
-    #[error("another program is fetching this file: {} is locked", path.display())]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-    },
-    /// What was pulled cannot be told any more.
+    DiskFull { folder: PathBuf, needed: u64, free: u64 },
+    #[error("another program is downloading this file: {} is locked", path.display())]
+    Busy { path: PathBuf },
     #[error("the record of pulled models, {}, cannot be read: {reason}", path.display())]
-    Record {
-        /// The record.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// Nothing to remove.
-    #[error("tandem pulled no {name}{}", but(.others))]
-    NothingPulled {
-        /// What was to be removed.
-        name: Name,
-        /// What could be.
-        others: Vec<String>,
-    },
-    /// Other programs put it there.
+    Record { path: PathBuf, reason: String },
+    #[error("tandem pulled no {name}{}", pulled_instead(.others))]
+    NothingPulled { name: Name, others: Vec<String> },
     #[error(
-        "{name} is in the hub's cache ({}), but tandem did not fetch it: it stays, remove it with the \
-         program that did", folder.display()
+        "{name} is in the hub's cache ({}), but another program downloaded it: remove it with that \
+         program", folder.display()
     )]
-    NotOurs {
-        /// The model.
-        name: Name,
-        /// Its repository in the cache.
-        folder: PathBuf,
-    },
-    /// Another pull is at work, or its lock fails.
+    NotOurs { name: Name, folder: PathBuf },
     #[error(transparent)]
     Lock(PullError),
-    /// A file or folder failed.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-fn but(others: &[String]) -> String {
+fn pulled_instead(others: &[String]) -> String {
     if others.is_empty() { String::new() } else { format!("; it did pull {}", others.join(", ")) }
 }

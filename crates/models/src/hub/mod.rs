@@ -1,10 +1,11 @@
 //! Models from the Hugging Face hub, kept in the hub's own cache so that other programs share them.
 //!
 //! - [`name`]: `hf:OWNER/REPO[:SELECTOR]`; [`mod@choose`]: which files of a repository that means
-//! - [`access`]: endpoint, token and deadline, from the hub's own environment variables
-//! - [`cache`]: where the files are on this machine, and which models are among them
-//! - `client`: the hub's routes; `blob`: one file fetched, resumed and checked
-//! - [`mod@pull`]: a whole model fetched; `record`: what was, so that [`mod@remove`] takes no more
+//! - [`access`]: endpoint, token and timeout, from the hub's own environment variables
+//! - [`cache`]: the hub's cache on this machine, and the models in it
+//! - `client`: the hub's HTTP routes; `blob`: downloads, resumes and checks one file
+//! - [`mod@pull`]: downloads a whole model; `record`: remembers what was downloaded, so that
+//!   [`mod@remove`] deletes nothing else
 
 pub mod access;
 mod blob;

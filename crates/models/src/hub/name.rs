@@ -4,15 +4,14 @@ use std::{fmt, str::FromStr};
 
 use crate::hub::HubError;
 
-/// What every name of a model on the hub begins with.
+/// The prefix of every name of a model on the hub.
 pub const SCHEME: &str = "hf:";
 
 /// A model on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Whose repository it is in, and which.
     pub repo: Repo,
-    /// A file, a folder or a quantisation of that repository.
+    /// A file, a folder or a quantisation in that repository.
     pub selector: Option<String>,
 }
 
@@ -26,7 +25,7 @@ impl Repo {
         format!("models--{}", self.0.replace('/', "--"))
     }
 
-    /// The repository a folder of the hub's cache belongs to.
+    /// The repository of a folder in the hub's cache.
     pub fn of_folder(folder: &str) -> Option<Self> {
         let (owner, name) = folder.strip_prefix("models--")?.split_once("--")?;
         format!("{owner}/{name}").parse().ok()
@@ -38,7 +37,7 @@ impl FromStr for Repo {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (owner, name) = text.split_once('/').ok_or("write hf:OWNER/REPO")?;
-        // The hub's own rules; "--" stands for the slash in the cache.
+        // These are the hub's own rules. The cache writes "--" for the slash.
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let plain = |part: &str| {
             let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -60,8 +59,8 @@ impl fmt::Display for Repo {
 }
 
 impl Name {
-    /// Whether a text is meant as a name on the hub.
-    pub fn is_meant(text: &str) -> bool {
+    /// Whether a text is a name on the hub rather than a path or a name in the catalog.
+    pub fn is_hub_name(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 }
@@ -71,13 +70,14 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self, HubError> {
         let refuse = |reason: String| HubError::Name { given: text.into(), reason };
-        let rest = text.strip_prefix(SCHEME).ok_or_else(|| refuse("it has no hf:".into()))?;
+        let rest =
+            text.strip_prefix(SCHEME).ok_or_else(|| refuse("it does not begin with hf:".into()))?;
         let (repo, selector) = match rest.split_once(':') {
             Some((repo, selector)) => (repo, Some(selector.trim_end_matches('/'))),
             None => (rest, None),
         };
         if let Some(selector) = selector.filter(|s| !is_plain_path(s)) {
-            return Err(refuse(format!("{selector:?} is no file, folder or quantisation")));
+            return Err(refuse(format!("{selector:?} is not a file, a folder or a quantisation")));
         }
         let repo = repo.parse().map_err(refuse)?;
         Ok(Self { repo, selector: selector.map(str::to_owned) })
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_lead_elsewhere_is_refused() {
+    fn invalid_names_and_paths_are_refused() {
         for text in [
             "a/b",
             "hf:",

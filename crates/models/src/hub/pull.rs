@@ -1,4 +1,4 @@
-//! A model of the hub, fetched whole. Its files get their names in the cache together, at the end.
+//! Downloads all files of a model on the hub. They are linked into the cache together, at the end.
 
 use std::{
     collections::BTreeSet,
@@ -16,19 +16,19 @@ use crate::{
         blob::{Blob, io_error},
         cache::{CachedRepo, Link, beside},
         choose::{Choice, choose, folder, join},
-        client::{Client, Promise},
-        record::{Pulled, PulledFile, Record},
+        client::{Client, FileInfo},
+        record::{PulledFile, PulledModel, Record},
     },
-    pull::{Event, free, lock},
+    pull::{Event, Progress, free, lock},
 };
 
-/// Fetches what is missing of a model; what is in the cache already is used as it is.
+/// Downloads the files of a model that are not in the cache yet.
 pub fn pull(
     home: &Home,
     cache: &Cache,
     access: Access,
     name: &Name,
-    tell: &(dyn Fn(Event<'_>) + Sync),
+    progress: Progress<'_>,
 ) -> Result<(), HubError> {
     let partial = home.partial();
     fs::create_dir_all(&partial).map_err(|e| io_error(&partial, e))?;
@@ -47,7 +47,7 @@ pub fn pull(
         wanted: vec![],
         weights: vec![],
         fetched: BTreeSet::new(),
-        tell,
+        progress,
     };
     pull.run(choice)
 }
@@ -56,18 +56,18 @@ struct Pull<'a> {
     home: &'a Home,
     cached: CachedRepo,
     client: Client,
-    /// The model, by its main file as soon as that is known.
+    /// Its selector becomes the path of the main file as soon as that is known.
     name: Name,
     commit: String,
     /// All files of the repository.
     listed: Vec<String>,
-    /// Those known to be needed so far, with what the hub promises of them.
-    wanted: Vec<(String, Promise)>,
-    /// Those that hold the weights of an ONNX graph.
+    /// The files that are known to be needed so far.
+    wanted: Vec<(String, FileInfo)>,
+    /// The files with the weights of an ONNX graph.
     weights: Vec<String>,
-    /// Hashes of those that were not here before.
+    /// Hashes of the files that this pull has downloaded.
     fetched: BTreeSet<String>,
-    tell: &'a (dyn Fn(Event<'_>) + Sync),
+    progress: Progress<'a>,
 }
 
 impl Pull<'_> {
@@ -76,7 +76,7 @@ impl Pull<'_> {
             Choice::Gguf(parts) => {
                 self.name.selector = parts.first().cloned();
                 self.want(&parts)?;
-                self.note()?;
+                self.record()?;
                 self.fetch()?;
             }
             Choice::Onnx(graph) => self.fetch_onnx(graph)?,
@@ -87,8 +87,8 @@ impl Pull<'_> {
                 self.fetch_onnx(self.graph_of(&folder, &config)?)?;
             }
         }
-        for (file, promise) in &self.wanted {
-            let hash = promise.hash.as_str();
+        for (file, info) in &self.wanted {
+            let hash = info.hash.as_str();
             let is_weights = self.weights.contains(file);
             let link = if is_weights { Link::Hard(hash) } else { Link::Soft(hash) };
             self.cached.link(&self.commit, file, link)?;
@@ -96,83 +96,83 @@ impl Pull<'_> {
         self.cached.set_reference(&self.commit)?;
         let name = &self.name.to_string();
         let was_here = self.fetched.is_empty();
-        (self.tell)(if was_here { Event::Present { name } } else { Event::Done { name } });
+        (self.progress)(if was_here { Event::Present { name } } else { Event::Done { name } });
         Ok(())
     }
 
-    /// The graph with what is read beside it, and then the weights it names.
+    /// Downloads the graph with its configuration files, and then the weights that it names.
     fn fetch_onnx(&mut self, graph: String) -> Result<(), HubError> {
         self.name.selector = Some(graph.clone());
         self.want(std::slice::from_ref(&graph))?;
         self.want(&beside(&self.listed, &graph))?;
-        self.note()?;
+        self.record()?;
         self.fetch()?;
         self.weights = self.weights_of(&graph)?;
         self.want(&self.weights.clone())?;
-        self.note()?;
+        self.record()?;
         self.fetch()
     }
 
     fn want(&mut self, files: &[String]) -> Result<(), HubError> {
         for file in files {
             if self.wanted.iter().all(|(wanted, _)| wanted != file) {
-                let promise = self.client.promise(&self.name.repo, &self.commit, file)?;
-                self.wanted.push((file.clone(), promise));
+                let info = self.client.file_info(&self.name.repo, &self.commit, file)?;
+                self.wanted.push((file.clone(), info));
             }
         }
         Ok(())
     }
 
-    /// Done before anything is fetched, so that an interrupted pull can be removed as well.
-    fn note(&self) -> Result<(), HubError> {
-        let note = |(file, promise): &(String, Promise)| {
-            let blob = promise.hash.as_str();
-            let ours = self.fetched.contains(blob) || !self.blob(file, promise).is_here();
+    /// Records the files before they are downloaded, so that an interrupted pull can be removed too.
+    fn record(&self) -> Result<(), HubError> {
+        let pulled_file = |(file, info): &(String, FileInfo)| {
+            let blob = info.hash.as_str();
+            let ours = self.fetched.contains(blob) || !self.blob(file, info).is_here();
             PulledFile { path: file.clone(), blob: blob.into(), ours }
         };
         let mut record = Record::read(self.home)?;
-        record.note(Pulled {
+        record.add(PulledModel {
             repo: self.name.repo.to_string(),
             main: self.name.selector.clone().unwrap_or_default(),
             folder: self.cached.folder.clone(),
             locks: self.cached.locks.clone(),
-            files: self.wanted.iter().map(note).collect(),
+            files: self.wanted.iter().map(pulled_file).collect(),
         });
         record.write(self.home)
     }
 
-    /// Fetches what is wanted and not here.
+    /// Downloads the wanted files that are not in the cache.
     fn fetch(&mut self) -> Result<(), HubError> {
-        let blobs = self.wanted.iter().map(|(file, promise)| self.blob(file, promise));
+        let blobs = self.wanted.iter().map(|(file, info)| self.blob(file, info));
         let missing: Vec<_> = blobs.filter(|blob| !blob.is_here()).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let total: u64 = self.wanted.iter().map(|(_, promise)| promise.bytes).sum();
-        let absent: u64 = missing.iter().map(|b| b.promise.bytes).sum();
-        let partial: u64 = missing.iter().map(|b| b.partial_bytes().min(b.promise.bytes)).sum();
+        let total: u64 = self.wanted.iter().map(|(_, info)| info.bytes).sum();
+        let absent: u64 = missing.iter().map(|b| b.info.bytes).sum();
+        let partial: u64 = missing.iter().map(|b| b.partial_bytes().min(b.info.bytes)).sum();
         let name = &self.name.to_string();
-        (self.tell)(Event::Begin { name, total, here: total - absent + partial });
+        (self.progress)(Event::Begin { name, total, here: total - absent + partial });
         self.check_room(absent - partial)?;
         let mut done = total - absent;
         let mut fetched = vec![];
         for blob in missing {
-            (self.tell)(Event::Fetch { name });
+            (self.progress)(Event::Fetch { name });
             blob.fetch(&self.client, &|event| match event {
-                Event::Bytes(bytes) => (self.tell)(Event::Bytes(done + bytes)),
-                other => (self.tell)(other),
+                Event::Bytes(bytes) => (self.progress)(Event::Bytes(done + bytes)),
+                other => (self.progress)(other),
             })?;
-            done += blob.promise.bytes;
-            fetched.push(blob.promise.hash.as_str().to_owned());
+            done += blob.info.bytes;
+            fetched.push(blob.info.hash.as_str().to_owned());
         }
         self.fetched.extend(fetched);
         Ok(())
     }
 
-    fn blob<'b>(&'b self, file: &'b str, promise: &'b Promise) -> Blob<'b> {
-        let hash = promise.hash.as_str();
+    fn blob<'b>(&'b self, file: &'b str, info: &'b FileInfo) -> Blob<'b> {
+        let hash = info.hash.as_str();
         let (path, lock) = (self.cached.blob(hash), self.cached.lock(hash));
-        Blob { repo: &self.name.repo, commit: &self.commit, file, promise, path, lock }
+        Blob { repo: &self.name.repo, commit: &self.commit, file, info, path, lock }
     }
 
     fn check_room(&self, needed: u64) -> Result<(), HubError> {
@@ -182,13 +182,13 @@ impl Pull<'_> {
         if free < needed { Err(HubError::DiskFull { folder, needed, free }) } else { Ok(()) }
     }
 
-    /// Where the content of a fetched file is.
+    /// The path of the content of a downloaded file.
     fn content(&self, file: &str) -> Result<PathBuf, HubError> {
         let wanted = self.wanted.iter().find(|(wanted, _)| wanted == file);
-        let path = wanted.map(|(_, promise)| self.cached.blob(promise.hash.as_str()));
+        let path = wanted.map(|(_, info)| self.cached.blob(info.hash.as_str()));
         path.ok_or_else(|| HubError::Onnx {
             file: file.into(),
-            reason: "it was not fetched".into(),
+            reason: "it was not downloaded".into(),
         })
     }
 
@@ -204,7 +204,7 @@ impl Pull<'_> {
         if is_listed { Ok(graph) } else { Err(refuse("its decoder is not in the repository")) }
     }
 
-    /// The files a graph keeps its weights in.
+    /// The files that hold a graph's weights.
     fn weights_of(&self, graph: &str) -> Result<Vec<String>, HubError> {
         let refuse = |reason: String| HubError::Onnx { file: graph.into(), reason };
         let path = self.content(graph)?;

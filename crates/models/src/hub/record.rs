@@ -1,4 +1,5 @@
-//! What was pulled from the hub. Its cache is shared, so only this tells what may be removed.
+//! The record of models pulled from the hub. Other programs share the hub's cache, so this record
+//! decides what may be removed.
 
 use std::{
     fs, io,
@@ -16,31 +17,29 @@ use crate::{
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Record {
     #[serde(default, rename = "model")]
-    pub models: Vec<Pulled>,
+    pub models: Vec<PulledModel>,
 }
 
-/// One model.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Pulled {
-    /// `OWNER/REPO`.
+pub(crate) struct PulledModel {
+    /// The repository, as `OWNER/REPO`.
     pub repo: String,
-    /// The file that stands for it: the only one, the first part, the graph.
+    /// The main file: the only one, the first part, or the graph.
     pub main: String,
     /// The repository's folder in the cache.
     pub folder: PathBuf,
-    /// The folder of its locks there.
+    /// The folder of its locks in the cache.
     pub locks: PathBuf,
     #[serde(rename = "file")]
     pub files: Vec<PulledFile>,
 }
 
-/// One of its files.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct PulledFile {
     pub path: String,
-    /// The hash its content has in the cache.
+    /// The name of its content in the cache.
     pub blob: String,
-    /// Whether it was fetched for Tandem, and was not there before.
+    /// Whether Tandem downloaded it; `false` if it was there before.
     pub ours: bool,
 }
 
@@ -64,8 +63,8 @@ impl Record {
         write().map_err(|e| io_error(&path, e))
     }
 
-    /// Notes a model. What was fetched for Tandem once stays so when it is pulled again.
-    pub fn note(&mut self, mut model: Pulled) {
+    /// Adds a model, or replaces it. Files that an earlier pull downloaded remain Tandem's.
+    pub fn add(&mut self, mut model: PulledModel) {
         for file in &mut model.files {
             file.ours |= self.is_ours(&model.folder, &file.blob);
         }
@@ -73,19 +72,18 @@ impl Record {
         self.models.push(model);
     }
 
-    /// Whether a content was fetched for Tandem.
+    /// Whether Tandem downloaded this content.
     pub fn is_ours(&self, folder: &Path, blob: &str) -> bool {
         let here = self.models.iter().filter(|m| m.folder == folder);
         here.flat_map(|m| &m.files).any(|file| file.ours && file.blob == blob)
     }
 }
 
-impl Pulled {
+impl PulledModel {
     pub fn is_of(&self, repo: &Repo) -> bool {
         self.repo == repo.to_string()
     }
 
-    /// What users call it.
     pub fn name(&self) -> String {
         format!("hf:{}:{}", self.repo, self.main)
     }

@@ -1,4 +1,4 @@
-//! Taking a pulled model out of the hub's cache: what other programs or other models use stays.
+//! Deletes a pulled model from the hub's cache. Files that other programs or models use stay.
 
 use std::{
     fs, io,
@@ -12,21 +12,19 @@ use crate::{
         blob::{incomplete, io_error},
         cache::{entries, is_same},
         choose::{Choice, ChoiceError, choose, folder},
-        record::{Pulled, Record},
+        record::{PulledModel, Record},
     },
     pull::lock,
 };
 
-/// What was removed.
 #[derive(Debug)]
 pub struct Removed {
-    /// The model.
     pub name: String,
-    /// The bytes it had.
+    /// The bytes that are free now.
     pub bytes: u64,
 }
 
-/// Removes a model that was pulled, whole or in part.
+/// Deletes a model, even if only part of it was pulled.
 pub fn remove(home: &Home, cache: &Cache, name: &Name) -> Result<Removed, HubError> {
     let partial = home.partial();
     fs::create_dir_all(&partial).map_err(|e| io_error(&partial, e))?;
@@ -39,7 +37,7 @@ pub fn remove(home: &Home, cache: &Cache, name: &Name) -> Result<Removed, HubErr
             }
             Err(_) => HubError::NothingPulled {
                 name: name.clone(),
-                others: record.models.iter().map(Pulled::name).collect(),
+                others: record.models.iter().map(PulledModel::name).collect(),
             },
         });
     };
@@ -50,7 +48,7 @@ pub fn remove(home: &Home, cache: &Cache, name: &Name) -> Result<Removed, HubErr
     };
     let mut ours = model.files.iter().filter(|file| file.ours).peekable();
     if ours.peek().is_none() {
-        // Noted when it was pulled, but it was here before.
+        // It was recorded when it was pulled, but other programs had downloaded it before.
         return Err(HubError::NotOurs { name: name.clone(), folder: model.folder });
     }
     let mut bytes = 0;
@@ -59,12 +57,12 @@ pub fn remove(home: &Home, cache: &Cache, name: &Name) -> Result<Removed, HubErr
         unlink(&model.folder.join("snapshots"), &blob)?;
         bytes += delete(&blob)? + delete(&incomplete(&blob))?;
     }
-    tidy(&model)?;
+    remove_empty_repo(&model)?;
     record.write(home)?;
     Ok(Removed { name: model.name(), bytes })
 }
 
-/// The pulled model that is meant.
+/// The index of the pulled model with this name.
 fn find(record: &Record, name: &Name) -> Result<Option<usize>, HubError> {
     let all = record.models.iter().enumerate();
     let here: Vec<_> = all.filter(|(_, m)| m.is_of(&name.repo)).collect();
@@ -93,7 +91,7 @@ fn find(record: &Record, name: &Name) -> Result<Option<usize>, HubError> {
     Ok(here.iter().find(|(_, m)| is_meant(&m.main)).map(|(index, _)| *index))
 }
 
-/// Removes a content's names in all commits, and the folders that are empty then.
+/// Removes the links to a content in all commits, and folders that become empty.
 fn unlink(folder: &Path, blob: &Path) -> Result<(), HubError> {
     for path in entries(folder)? {
         if path.is_symlink() {
@@ -111,8 +109,8 @@ fn unlink(folder: &Path, blob: &Path) -> Result<(), HubError> {
     Ok(())
 }
 
-/// What is left of a repository when its last content has gone.
-fn tidy(model: &Pulled) -> Result<(), HubError> {
+/// Removes the rest of a repository's folder if it has no contents left.
+fn remove_empty_repo(model: &PulledModel) -> Result<(), HubError> {
     let blobs = model.folder.join("blobs");
     if !entries(&blobs)?.is_empty() {
         return Ok(());
@@ -127,7 +125,7 @@ fn tidy(model: &Pulled) -> Result<(), HubError> {
     rest.iter().try_for_each(|path| remove_if_empty(path))
 }
 
-/// Removes a file, if it is there; returns how many bytes it had.
+/// Deletes a file if it exists; returns how many bytes it had.
 fn delete(path: &Path) -> Result<u64, HubError> {
     let removed = fs::symlink_metadata(path).and_then(|meta| {
         fs::remove_file(path)?;

@@ -1,4 +1,4 @@
-//! What a preset says of itself: `preset.toml`.
+//! The manifest of a preset: its file `preset.toml`.
 
 use std::{
     fmt, fs,
@@ -10,47 +10,44 @@ use serde::{Deserialize, Serialize};
 
 use super::PresetError;
 
-/// The version this program writes about, and the latest it reads.
+/// The latest version of the format that this program reads.
 const VERSION: u32 = 1;
 
-/// No manifest is longer; a file above this is something else.
+/// A longer file is not a manifest.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// A preset's manifest, checked.
+/// A manifest whose values have been checked.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The version of the manifest's format. It is read beforehand: later ones may have fields that
-    /// this one does not know.
+    /// The version of the format. It is checked before the rest is read, because later versions may
+    /// have fields that this program does not know.
     #[serde(rename = "version")]
     _version: u32,
-    /// What people call it; its folder should have the same name.
+    /// Its folder should have the same name.
     pub name: String,
-    /// What it is good for, in a line.
+    /// One line that says what it is good for.
     pub description: String,
-    /// Under which licence its files may be handed on.
+    /// The licence of its files.
     pub license: String,
-    /// The small model it is for.
-    pub edge: Side,
-    /// The large model it is for, if it matters.
-    pub cloud: Option<Side>,
-    /// One for each kind of edge it can be used with.
+    pub edge: ModelPart,
+    /// `None` if it works with any large model.
+    pub cloud: Option<ModelPart>,
+    /// One for each kind of edge that it can be used with.
     #[serde(default, rename = "router")]
     pub routers: Vec<RouterPart>,
-    /// What holds where the user says nothing.
     #[serde(default)]
     pub defaults: Defaults,
 }
 
-/// A model, and what is added to it.
+/// A model that the preset is for, and its adapter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Side {
-    /// The model's name in the catalog, or what people call it.
+pub struct ModelPart {
+    /// The model's name, as in the catalog if it is there.
     pub model: String,
     /// The hash of its GGUF file.
     pub sha256: String,
-    /// A LoRA adapter for it.
     pub adapter: Option<AdapterPart>,
 }
 
@@ -58,16 +55,14 @@ pub struct Side {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterPart {
-    /// Its file name.
     pub file: String,
-    /// Its hash.
     pub sha256: String,
-    /// How strongly it acts; 1 is as trained.
-    #[serde(default = "as_trained")]
+    /// 1 applies the adapter as it was trained.
+    #[serde(default = "default_scale")]
     pub scale: f32,
 }
 
-fn as_trained() -> f32 {
+fn default_scale() -> f32 {
     1.0
 }
 
@@ -75,29 +70,21 @@ fn as_trained() -> f32 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouterPart {
-    /// The kind of edge it was trained on.
     pub edge: EdgeKind,
-    /// Its file name.
     pub file: String,
-    /// Its hash.
     pub sha256: String,
 }
 
-/// How the small model is stored: a router reads hidden states, and those differ with it.
+/// How the small model's weights are stored. A router reads hidden states, which depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EdgeKind {
-    /// A GGUF file, with the adapter beside it.
+    /// The adapter is applied while the model runs. In all ONNX models it is merged in.
     Gguf,
-    /// ONNX with 32-bit weights, the adapter merged in; so are the adapters of all ONNX models.
     OnnxFp32,
-    /// ONNX with 16-bit weights.
     OnnxFp16,
-    /// ONNX with 16-bit weights of a wider range.
     OnnxBf16,
-    /// ONNX with bytes for weights.
     OnnxInt8,
-    /// ONNX with half bytes for weights.
     OnnxInt4,
 }
 
@@ -114,18 +101,18 @@ impl fmt::Display for EdgeKind {
     }
 }
 
-/// What holds where the user says nothing; at most one of them is set.
+/// The settings used where the user gives none; at most one of them is set.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
-    /// A share of tokens from the cloud, from 0 to 1.
+    /// The share of tokens from the cloud, from 0 to 1.
     pub budget: Option<f32>,
-    /// The trust below which the cloud is asked, from 0 to 1.
+    /// The score below which the cloud is asked, from 0 to 1.
     pub threshold: Option<f32>,
 }
 
 impl Manifest {
-    /// Reads a manifest and checks that it makes sense.
+    /// Reads a manifest and checks its values.
     pub fn read(path: &Path) -> Result<Self, PresetError> {
         let unreadable = |source| PresetError::Unreadable { path: path.into(), source };
         let refused = |reason: String| PresetError::Manifest { path: path.into(), reason };
@@ -137,25 +124,27 @@ impl Manifest {
         let file = fs::File::open(path).map_err(unreadable)?;
         file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(refused(format!("is longer than {MAX_BYTES} bytes: it is no manifest")));
+            return Err(refused(format!(
+                "is longer than {MAX_BYTES} bytes, so it is not a manifest"
+            )));
         }
         Self::parse(&text).map_err(refused)
     }
 
-    /// Why not, in words that follow the file's name.
+    /// The errors are ends of sentences that begin with the file's name.
     fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,
         }
-        let Version { version } = toml::from_str(text).map_err(|e| described(text, &e))?;
+        let Version { version } = toml::from_str(text).map_err(|e| one_line(text, &e))?;
         if version > VERSION {
             return Err(format!(
-                "is of version {version}, and this program reads versions up to {VERSION}: update \
+                "has version {version}, and this program reads versions up to {VERSION}: update \
                  this program"
             ));
         }
-        let manifest: Self = toml::from_str(text).map_err(|e| described(text, &e))?;
+        let manifest: Self = toml::from_str(text).map_err(|e| one_line(text, &e))?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -164,7 +153,7 @@ impl Manifest {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if self.name.is_empty() || self.name.starts_with('.') || !self.name.chars().all(plain) {
             return Err(format!(
-                "has the name {:?}: letters, digits, '.', '_' and '-' make a name",
+                "has the name {:?}: use letters, digits, '.', '_' and '-' only",
                 self.name
             ));
         }
@@ -181,8 +170,7 @@ impl Manifest {
         }
         if let Some((file, _)) = self.files().find(|(file, _)| !is_plain_name(file)) {
             return Err(format!(
-                "names the file {file:?}: files lie in the preset's own folder and are named \
-                 without one"
+                "names the file {file:?}: put it into the preset's own folder and name it without one"
             ));
         }
         if self.files().next().is_none() {
@@ -223,12 +211,12 @@ fn is_plain_name(file: &str) -> bool {
     one && components.next().is_none() && !file.contains(['/', '\\']) && !file.starts_with('.')
 }
 
-/// A parser's complaint in one line: its own has a picture of the place.
-fn described(text: &str, error: &toml::de::Error) -> String {
+/// The parser's error in one line. Its own message draws the place over several lines.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("cannot be understood in line {line}: {message}")
+    format!("is not valid in line {line}: {message}")
 }
 
 #[cfg(test)]

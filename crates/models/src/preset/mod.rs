@@ -1,8 +1,8 @@
 //! Presets: folders with adapters and routers that belong together, for one kind of question.
 //!
-//! - [`Manifest`]: what a folder says of itself
-//! - [`SearchPath`]: where folders are looked for
-//! - [`Preset`]: a folder whose files are the ones its manifest names
+//! - [`Manifest`]: the description of a preset, in the file `preset.toml`
+//! - [`SearchPath`]: the folders in which presets are searched by name
+//! - [`Preset`]: one preset, whose files are checked against the hashes in its manifest
 
 mod manifest;
 mod search;
@@ -15,8 +15,8 @@ use std::{
 use thiserror::Error;
 
 pub use self::{
-    manifest::{AdapterPart, Defaults, EdgeKind, Manifest, RouterPart, Side},
-    search::{Found, SearchPath},
+    manifest::{AdapterPart, Defaults, EdgeKind, Manifest, ModelPart, RouterPart},
+    search::{PresetEntry, SearchPath},
 };
 use crate::digest;
 
@@ -30,86 +30,43 @@ pub struct Preset {
     manifest: Manifest,
 }
 
-/// Why a preset cannot be used.
 #[derive(Debug, Error)]
 pub enum PresetError {
-    /// No such name.
     #[error(
-        "there is no preset {name:?}: there are {known} (looked in {places}); a folder elsewhere is \
-         given by its path, as in ./{name}"
+        "there is no preset {name:?}: there are {known} (looked in {places}); for a folder elsewhere \
+         give its path, such as ./{name}"
     )]
-    Unknown {
-        /// The name.
-        name: String,
-        /// What there is.
-        known: String,
-        /// Where was looked.
-        places: String,
-    },
-    /// No folder at a path.
-    #[error("there is no folder {}: a preset is a folder, or a name `tandem preset list` shows", folder.display())]
-    NoFolder {
-        /// The path.
-        folder: PathBuf,
-    },
-    /// A folder, but no preset.
-    #[error("{} is no preset: it holds no {MANIFEST}; docs/presets.md says how one is made", folder.display())]
-    NoManifest {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// A manifest that is not one.
-    #[error("{} {reason}", path.display())]
-    Manifest {
-        /// The manifest.
-        path: PathBuf,
-        /// What is wrong with it; reads on after its name.
-        reason: String,
-    },
-    /// The disk said no.
-    #[error("{} cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The manifest names it, and it is not there.
-    #[error("{} is missing, and the preset needs it: copy the preset again", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A folder, a device or the like.
-    #[error("{} is not a plain file", path.display())]
-    NotAFile {
-        /// What it is called.
-        path: PathBuf,
-    },
-    /// A link to what is not part of the preset.
-    #[error("{} is a link that leads out of the preset: put the file itself there", path.display())]
-    Outside {
-        /// The link.
-        path: PathBuf,
-    },
-    /// Another file than the manifest names.
+    Unknown { name: String, known: String, places: String },
     #[error(
-        "{} is damaged or another file: its sha256 is {found}, and the preset's manifest says \
+        "there is no folder {}: give the folder of a preset, or a name from `tandem preset list`",
+        folder.display()
+    )]
+    NoFolder { folder: PathBuf },
+    #[error(
+        "{} is not a preset: it has no {MANIFEST}; docs/presets.md says how to make one",
+        folder.display()
+    )]
+    NoManifest { folder: PathBuf },
+    #[error("{} {reason}", path.display())]
+    Manifest { path: PathBuf, reason: String },
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the preset's file {} is missing: copy the preset again", path.display())]
+    Missing { path: PathBuf },
+    #[error("{} is not a plain file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} is a link to a file outside the preset: put the file itself there", path.display())]
+    Outside { path: PathBuf },
+    #[error(
+        "{} is damaged or was replaced: its sha256 is {found}, and the preset's manifest has \
          {wanted:?}; copy the preset again",
         path.display()
     )]
-    WrongHash {
-        /// The file.
-        path: PathBuf,
-        /// Its hash.
-        found: String,
-        /// The manifest's.
-        wanted: String,
-    },
+    WrongHash { path: PathBuf, found: String, wanted: String },
 }
 
 impl Preset {
-    /// Reads a folder's manifest. Its files are not looked at.
+    /// Reads the manifest only.
     pub fn open(folder: &Path) -> Result<Self, PresetError> {
         let path = folder.join(MANIFEST);
         if matches!(path.try_exists(), Ok(false)) {
@@ -118,7 +75,7 @@ impl Preset {
         Ok(Self { folder: folder.into(), manifest: Manifest::read(&path)? })
     }
 
-    /// Reads a folder and checks every file in it.
+    /// Reads the manifest and checks every file that it names.
     pub fn load(folder: &Path) -> Result<Self, PresetError> {
         let preset = Self::open(folder)?;
         for (file, wanted) in preset.manifest.files() {
@@ -127,18 +84,18 @@ impl Preset {
         Ok(preset)
     }
 
-    /// Whether a file is the one the manifest names.
+    /// Checks that a file exists in the folder and has this hash.
     pub fn check(&self, file: &str, wanted: &str) -> Result<(), PresetError> {
         let path = self.path(file);
         let unreadable = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => PresetError::Missing { path: path.clone() },
             _ => PresetError::Unreadable { path: path.clone(), source },
         };
-        // Before it is opened: a pipe or a device would never end.
+        // Checked before it is opened, because a pipe or a device would never end.
         if !fs::metadata(&path).map_err(unreadable)?.is_file() {
             return Err(PresetError::NotAFile { path });
         }
-        // What is not in the folder is lost when the folder is handed on.
+        // A file outside the folder would be missing in a copy of the folder.
         let real = |path: &Path| fs::canonicalize(path).map_err(unreadable);
         if !real(&path)?.starts_with(real(&self.folder)?) {
             return Err(PresetError::Outside { path });
@@ -150,17 +107,14 @@ impl Preset {
         Ok(())
     }
 
-    /// What it says of itself.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where one of its files is.
     pub fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }

@@ -1,4 +1,4 @@
-//! Where presets are looked for.
+//! The folders in which presets are searched by name.
 
 use std::{
     fmt, fs, io,
@@ -8,13 +8,13 @@ use std::{
 use super::{MANIFEST, PresetError};
 use crate::Home;
 
-/// The folders that hold presets: the user's own first, then what came with the program.
+/// The folders that hold presets: first the user's own, then those that came with the program.
 #[derive(Clone, Debug)]
 pub struct SearchPath(Vec<PathBuf>);
 
 impl SearchPath {
-    /// `presets` under home; beside the program `../share/tandem/presets` and `presets`; and for a
-    /// program that was built in its checkout, the `presets` there.
+    /// `presets` in Tandem's home; `../share/tandem/presets` and `presets` beside the program; and
+    /// for a program that was built in a checkout, the `presets` of the checkout.
     pub fn new(home: &Home, program: Option<&Path>) -> Self {
         let mut places = vec![home.presets()];
         if let Some(folder) = program.and_then(Path::parent) {
@@ -26,9 +26,9 @@ impl SearchPath {
         Self(places)
     }
 
-    /// The folder of a preset: given by its path, by its name in one of the places, or as a folder
-    /// of that name right here. What lies about in the working folder never stands in for a preset
-    /// that the places have.
+    /// Finds the folder of a preset from a path or a name. A name is searched in these folders
+    /// first and in the working folder last, so that a folder that happens to be there never
+    /// replaces a preset.
     pub fn find(&self, given: &str) -> Result<PathBuf, PresetError> {
         let path = Path::new(given);
         if !is_name(given) {
@@ -51,14 +51,14 @@ impl SearchPath {
         Err(PresetError::Unknown { name: given.into(), known, places: self.to_string() })
     }
 
-    /// The first folder of this name that is a preset. One without a manifest is none.
+    /// The first folder of this name that has a manifest.
     pub fn named(&self, name: &str) -> Option<PathBuf> {
         self.0.iter().map(|place| place.join(name)).find(|folder| folder.join(MANIFEST).exists())
     }
 
-    /// Every preset in the places, in the order they are looked at.
-    pub fn list(&self) -> Result<Vec<Found>, PresetError> {
-        let mut found: Vec<Found> = vec![];
+    /// All presets, in the order in which the folders are searched.
+    pub fn list(&self) -> Result<Vec<PresetEntry>, PresetError> {
+        let mut found: Vec<PresetEntry> = vec![];
         for place in &self.0 {
             let unreadable = |source| PresetError::Unreadable { path: place.clone(), source };
             let entries = match fs::read_dir(place) {
@@ -69,11 +69,15 @@ impl SearchPath {
             let mut here = vec![];
             for entry in entries {
                 let folder = entry.map_err(unreadable)?.path();
-                // A name that is not text cannot be asked for.
+                // A name that is not UTF-8 cannot be given on the command line.
                 let name = folder.file_name().and_then(|name| name.to_str());
                 if let Some(name) = name.filter(|_| folder.join(MANIFEST).exists()) {
                     let shadowed = found.iter().any(|before| before.name == name);
-                    here.push(Found { name: name.to_owned(), shadowed, folder: folder.clone() });
+                    here.push(PresetEntry {
+                        name: name.to_owned(),
+                        shadowed,
+                        folder: folder.clone(),
+                    });
                 }
             }
             here.sort_by(|a, b| a.name.cmp(&b.name));
@@ -83,14 +87,13 @@ impl SearchPath {
     }
 }
 
-/// A preset that was found; nothing of it has been read.
+/// A preset that was found. Its manifest has not been read yet.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// The name it is asked for by: its folder's.
+pub struct PresetEntry {
+    /// The name of its folder.
     pub name: String,
-    /// Where it is.
     pub folder: PathBuf,
-    /// Whether another of the same name comes before it.
+    /// Whether a preset of the same name is found before it.
     pub shadowed: bool,
 }
 
@@ -101,7 +104,7 @@ impl fmt::Display for SearchPath {
     }
 }
 
-/// A name has no folders in it, and is none by itself, as `..` is.
+/// A name is a single path component, and not `..`.
 fn is_name(given: &str) -> bool {
     let components: Vec<_> = Path::new(given).components().collect();
     !given.contains('/') && matches!(components[..], [] | [Component::Normal(_)])
@@ -139,14 +142,14 @@ mod tests {
         assert_eq!(tested.find("a").unwrap(), at("src/presets/a"));
         fs::remove_dir_all(at("usr/share")).unwrap();
         assert_eq!(installed.find("a").unwrap(), at("usr/bin/presets/a"));
-        // A folder without a manifest is no preset, whatever else is in it.
+        // A folder without a manifest is not a preset, whatever else is in it.
         fs::create_dir_all(at("home/presets/a")).unwrap();
         assert_eq!(built.find("a").unwrap(), at("src/presets/a"));
         make(&at("home/presets/a"));
         assert_eq!(built.find("a").unwrap(), at("home/presets/a"));
         let list: Vec<_> = built.list().unwrap();
         assert_eq!(list.iter().map(|f| f.shadowed).collect::<Vec<_>>(), [false, true]);
-        // A program elsewhere does not look two folders up: anybody might write there.
+        // A program outside a `target` folder does not search two levels up: anybody might write there.
         let elsewhere = SearchPath::new(&home, Some(&at("src/other/release/tandem")));
         assert!(!elsewhere.to_string().contains(at("src/presets").to_str().unwrap()));
     }
@@ -167,7 +170,7 @@ mod tests {
         assert!(matches!(error(""), PresetError::Unknown { .. }));
         assert!(matches!(error("./a"), PresetError::NoFolder { .. }));
         assert!(matches!(error("/none"), PresetError::NoFolder { .. }));
-        // Not `presets/..`, but the folder above this one, which is none.
+        // `..` is the folder above the working folder, and not `presets/..`.
         assert_eq!(places.find("..").unwrap(), Path::new(".."));
     }
 }

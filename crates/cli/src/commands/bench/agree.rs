@@ -4,15 +4,15 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use eval::{Example, Worked};
+use lab::{
+    Progress,
+    eval::{AnswerStyle, Example},
+};
 use models::catalog;
 use serde::Serialize;
+use tandem::Store;
 
-use crate::{
-    args::BenchAgreeArgs,
-    config::{Store, edge_options},
-    progress::Progress,
-};
+use crate::{args::BenchAgreeArgs, progress::Bar};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -27,11 +27,11 @@ struct Figures {
 }
 
 pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
-    let store = Store::open(None)?;
-    let options = edge_options(&store, &args.edge, &args.machine)?;
+    let store = Store::open()?;
+    let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
-    let mut examples = Example::read(&args.data, Worked::AsGiven)?;
+    let mut examples = Example::read(&args.data, AnswerStyle::AsGiven)?;
     examples.truncate(args.limit.unwrap_or(usize::MAX));
     let compute = Compute::start()?;
     let edge = Model::load(&compute, options).await?;
@@ -43,7 +43,8 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let (mut edge, mut reference) = (edge.open().await?, reference.open().await?);
     let mut figures = Figures::default();
     let mut sum = 0.0;
-    let progress = Progress::new("comparing", examples.len());
+    let progress = Bar::default();
+    progress.begin("comparing", examples.len());
     for example in &examples {
         let messages =
             [Message::system("You are a helpful assistant."), Message::user(example.prompt())];

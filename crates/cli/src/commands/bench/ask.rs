@@ -2,19 +2,22 @@
 
 use std::{io::Write, time::Instant};
 
+use std::sync::Arc;
+
 use anyhow::Context;
-use cloud::{Engine, Opening, Remote, protocol::Prompt};
-use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want};
+use cloud::{
+    Engine, Opening, Remote, Settings,
+    protocol::Prompt,
+    service::{LazyModel, Service, ServiceConfig},
+};
+use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want, statistics::percentile};
 use engine::Compute;
 use serde::Serialize;
 
-use super::{median, percentile};
-use crate::{
-    args::{BenchAskArgs, MachineArgs},
-    config::{Store, UsageError, address, cloud_options, cloud_settings},
-    pair::{Embedded, Running, embed},
-    show::say,
-};
+use super::median;
+use tandem::{AskConfig, CloudConfig, Machine, Store};
+
+use crate::{args::BenchAskArgs, config::UsageError, show::say};
 
 /// What asks at one length cost.
 #[derive(Serialize)]
@@ -40,7 +43,7 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
     lengths.sort_unstable();
     let longest = *lengths.last().ok_or_else(|| UsageError("--lengths is empty".into()))?;
     let grows = (args.asks + 2) * (args.append + 2);
-    let (mut remote, _running) = connect(&args, longest + lengths.len() * grows + 64).await?;
+    let mut remote = connect(&args, longest + lengths.len() * grows + 64)?;
     let introduction = remote.meet().await?;
     let (engine, limit) = (introduction.engine, introduction.about.context);
     let mut conversation = Growing::begin(&mut remote).await?;
@@ -65,24 +68,25 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cloud, and what keeps it if it is in this process.
-async fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<(Remote, Option<Running>)> {
+fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
     // Any ids will do, so no edge is needed: the cloud's own come back to it.
     let prompt = Prompt::Text("The history of the sea is long, and so is this text.".into());
-    let (settings, running) = match address(&args.cloud.place)? {
-        _ if args.cloud.place.offline => {
+    let settings = match args.cloud.config()? {
+        CloudConfig::None => {
             return Err(UsageError("asks are measured: not with --offline".into()).into());
         }
-        Some(address) => (cloud_settings(&args.cloud, address)?, None),
-        None => {
-            let machine = MachineArgs { context: room, threads: args.threads, gpu_layers: None };
-            let options = cloud_options(&Store::open(None)?, &args.cloud, &machine)?;
-            let Embedded { settings, running } =
-                embed(&Compute::start()?, options, &args.cloud, !args.no_reuse).await?;
-            (settings, Some(running))
+        CloudConfig::Remote(settings) => *settings,
+        CloudConfig::Local(cloud) => {
+            let machine = Machine { context: room, threads: args.threads, gpu_layers: None };
+            let options = cloud.options(&Store::open()?, &machine, 1)?;
+            let model = LazyModel::new(Compute::start()?, options);
+            let config = ServiceConfig { reuse: !args.no_reuse, ..ServiceConfig::default() };
+            Settings::in_process(Arc::new(Service::new(model, config)))
         }
     };
-    Ok((Remote::new(settings, Opening::alone(prompt))?, running))
+    let AskConfig { deadline, on_error, delay, .. } = args.cloud.place.ask_config()?;
+    let settings = Settings { deadline, on_error, delay, ..settings };
+    Ok(Remote::new(settings, Opening::alone(prompt))?)
 }
 
 /// A conversation that grows by the cloud's own tokens.
@@ -181,7 +185,7 @@ impl<'a> Growing<'a> {
             prefilled: known(&prefilled),
             prefilled_max: prefilled.iter().copied().max(),
             cached: known(&count(|a| a.usage.cached)),
-            ms_p95: percentile(&took, 0.95),
+            ms_p95: percentile(took.iter().copied(), 0.95).unwrap_or(0.0),
             ms: median(took),
             prefill_ms: over(|a| a.times.cloud_prefill.as_secs_f64() * 1000.0),
             decode_ms: over(|a| a.times.cloud_decode.as_secs_f64() * 1000.0),

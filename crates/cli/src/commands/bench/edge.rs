@@ -10,15 +10,13 @@ use decode::{
     Answer, Ask, Cloud, CloudError, Limits, Message, OnCloudError, Opened, Plan, Routing, Sampling,
     Session, Threshold, Token,
 };
-use engine::{Compute, LoadOptions, Model, Sequence, bench::Bare};
-use router::Kind;
+use engine::{Compute, LoadOptions, Model, Sequence, bench::RawEngine};
+use router::RouterKind;
 use serde::Serialize;
+use tandem::Store;
 
 use super::median;
-use crate::{
-    args::BenchEdgeArgs,
-    config::{Store, edge_options},
-};
+use crate::args::BenchEdgeArgs;
 
 const QUESTION: &str = "Write a long story about a lighthouse keeper, her dog and the sea.";
 
@@ -45,9 +43,9 @@ struct Figures {
 }
 
 pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
-    let options = edge_options(&Store::open(None)?, &args.edge, &args.machine)?;
+    let options = args.edge.config().options(&Store::open()?, &args.machine.config(), 1)?;
     let compute = Compute::start()?;
-    let bare = Arc::new(Mutex::new(Bare::load(&options)?));
+    let bare = Arc::new(Mutex::new(RawEngine::load(&options)?));
     let model = Model::load(&compute, options.clone()).await?;
     let mut sequence = model.open().await?;
     let messages = [Message::system("You are a helpful assistant."), Message::user(QUESTION)];
@@ -127,7 +125,7 @@ fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
 /// Seconds of a raw prefill, on the thread where all computing is done.
 async fn prefill(
     compute: &Compute,
-    bare: &Arc<Mutex<Bare>>,
+    bare: &Arc<Mutex<RawEngine>>,
     tokens: &[Token],
 ) -> anyhow::Result<f64> {
     let (bare, tokens) = (bare.clone(), tokens.to_vec());
@@ -138,7 +136,7 @@ async fn prefill(
 /// Seconds of a raw decode loop, on the thread where all computing is done.
 async fn bare_engine(
     compute: &Compute,
-    bare: &Arc<Mutex<Bare>>,
+    bare: &Arc<Mutex<RawEngine>>,
     prompt: &[Token],
     (tokens, hidden): (usize, bool),
 ) -> anyhow::Result<f64> {
@@ -158,8 +156,8 @@ async fn whole_loop(
     tokens: usize,
 ) -> anyhow::Result<f64> {
     let routing = Routing {
-        router: Kind::Top1.build(0),
-        bar: Threshold::NEVER.into(),
+        router: RouterKind::Top1.build(0),
+        policy: Threshold::NEVER.into(),
         cloud: NoCloud,
         on_error: OnCloudError::Fail,
     };

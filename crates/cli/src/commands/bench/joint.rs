@@ -5,13 +5,14 @@
 use std::{io::Write, time::Duration};
 
 use anyhow::Context;
-use decode::{Message, Stats, Times};
+use decode::{Stats, Times};
 use serde::Serialize;
 
+use tandem::{Mode, Request, Tandem};
+
 use crate::{
-    args::{BenchJointArgs, GenerateArgs, Mode},
-    config::{Generate, UsageError},
-    pair::Pair,
+    args::BenchJointArgs,
+    config::{UsageError, note_fallback},
 };
 
 pub const QUESTIONS: [&str; 4] = [
@@ -24,7 +25,7 @@ pub const QUESTIONS: [&str; 4] = [
 /// One mode over all prompts.
 #[derive(Serialize)]
 struct Figures {
-    mode: &'static str,
+    mode: Mode,
     characters: usize,
     seconds: f64,
     characters_per_second: f64,
@@ -36,28 +37,25 @@ struct Figures {
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
-    let wanted = args.generate.with_preset()?;
-    let generate = Generate::new(&GenerateArgs { mode: Mode::Joint, ..wanted.clone() })?;
-    if wanted.cloud.place.offline {
+    if args.generate.cloud.place.offline {
         return Err(UsageError("all three modes are measured: not with --offline".into()).into());
     }
-    let pair = Pair::new(&wanted.edge, &wanted.cloud, &wanted.machine)?;
-    let mut pair = pair.sharing(wanted.share_states);
+    let tandem = args.generate.builder()?.any_mode().build()?;
+    note_fallback(&tandem);
     // Loading the models is not what is measured.
-    answer(&mut pair, &Generate { mode: Mode::Large, ..generate.clone() }, "Say hi.").await?;
+    answer(&tandem, Mode::Large, "Say hi.").await?;
     // The modes take turns, so that a moment in which the machine is slow is shared by all.
-    let modes = [(Mode::Small, "small"), (Mode::Joint, "joint"), (Mode::Large, "large")];
+    let modes = [Mode::Small, Mode::Joint, Mode::Large];
     let mut stats = modes.map(|_| vec![]);
     for question in QUESTIONS {
-        for ((mode, _), stats) in modes.iter().zip(&mut stats) {
-            let generate = Generate { mode: *mode, ..generate.clone() };
-            stats.push(answer(&mut pair, &generate, question).await?);
+        for (mode, stats) in modes.iter().zip(&mut stats) {
+            stats.push(answer(&tandem, *mode, question).await?);
         }
     }
-    let all: Vec<_> = modes.iter().zip(&stats).map(|((_, name), s)| figures(name, s)).collect();
-    pair.close().await;
-    let rate = |name| all.iter().find(|f| f.mode == name).map(|f| f.characters_per_second);
-    let ratio = rate("joint").zip(rate("large")).map(|(joint, large)| joint / large);
+    let all: Vec<_> = modes.iter().zip(&stats).map(|(mode, stats)| figures(*mode, stats)).collect();
+    tandem.close().await;
+    let rate = |mode| all.iter().find(|f| f.mode == mode).map(|f| f.characters_per_second);
+    let ratio = rate(Mode::Joint).zip(rate(Mode::Large)).map(|(joint, large)| joint / large);
     let ratio = ratio.context("no figures")?;
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -69,8 +67,8 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
         out,
         "{} prompts, router {}, threshold {}",
         QUESTIONS.len(),
-        generate.judge,
-        generate.bar.threshold()
+        tandem.routers().own(),
+        tandem.routers().policy().threshold()
     )?;
     for f in &all {
         writeln!(
@@ -97,11 +95,10 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn answer(pair: &mut Pair, generate: &Generate, question: &str) -> anyhow::Result<Stats> {
-    let messages = [Message::system(&generate.system), Message::user(question)];
+async fn answer(tandem: &Tandem, mode: Mode, question: &str) -> anyhow::Result<Stats> {
     // Every mode pays for reading the prompt.
-    pair.forget().await;
-    let mut generation = pair.begin(generate, &messages).await?;
+    tandem.forget().await;
+    let mut generation = tandem.generate(Request::user(question).mode(mode)).await?;
     while generation.next().await?.is_some() {}
     if let Some(error) = generation.cloud_error() {
         return Err(error.clone().into());
@@ -109,7 +106,7 @@ async fn answer(pair: &mut Pair, generate: &Generate, question: &str) -> anyhow:
     Ok(generation.transcript().stats())
 }
 
-fn figures(mode: &'static str, stats: &[Stats]) -> Figures {
+fn figures(mode: Mode, stats: &[Stats]) -> Figures {
     let sum = |f: fn(&Stats) -> usize| stats.iter().map(f).sum::<usize>();
     let seconds = stats.iter().map(|s| s.total.as_secs_f64()).sum::<f64>();
     let characters = sum(|s| s.characters);

@@ -6,26 +6,49 @@
 
 use std::{io::Write, sync::Arc, time::Duration};
 
+use cloud::Remote;
 use decode::{
-    Answer, Ask, Bar, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened,
-    Plan, Router, Routing, Sampling, Session, Stats, Step, Token, Vocabulary, Want,
+    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened, Plan,
+    Router, Routing, Sampling, Session, Stats, Step, ThresholdPolicy, Token, Vocabulary, Want,
 };
+use engine::Sequence;
 use serde::Serialize;
+use tandem::{Introduction, Pair, Prompt, Tandem};
 
 use super::joint::QUESTIONS;
-use crate::{
-    args::BenchOriginalArgs,
-    config::{Generate, UsageError},
-    crew::{Crew, Worker},
-};
+use crate::{args::BenchOriginalArgs, config::UsageError};
+
+/// The two models, apart from each other so that either loop can wrap them.
+struct Models {
+    pair: Arc<tandem::Models>,
+    edge: Sequence,
+    cloud: Remote,
+}
+
+impl Models {
+    async fn new(tandem: &Tandem) -> anyhow::Result<Self> {
+        let pair = tandem.pair().clone();
+        let (edge, cloud) = (pair.open_edge().await?, pair.open_cloud().await?);
+        Ok(Self { pair, edge, cloud })
+    }
+
+    /// Tells the cloud which conversation comes next.
+    fn introduce(&mut self, messages: &[Message]) -> anyhow::Result<Vec<Token>> {
+        let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
+        let tokens = self.pair.tokens(prompt)?;
+        let to = Introduction { prompt, edge: Some(&tokens), on_error };
+        self.pair.introduce(&mut self.cloud, to)?;
+        Ok(tokens)
+    }
+}
 
 /// An edge that reads everything again at every step.
-struct Forgetful<E> {
+struct ForgetfulEdge<E> {
     edge: E,
     text: Vec<Token>,
 }
 
-impl<E: Edge> Edge for Forgetful<E> {
+impl<E: Edge> Edge for ForgetfulEdge<E> {
     fn vocabulary(&self) -> Arc<dyn Vocabulary> {
         self.edge.vocabulary()
     }
@@ -50,10 +73,10 @@ impl<E: Edge> Edge for Forgetful<E> {
     }
 }
 
-/// A cloud that meets us anew at every ask, and says one token.
-struct Afresh<'a>(&'a mut cloud::Remote);
+/// A cloud that is given the whole conversation at every ask, and says one token.
+struct ForgetfulCloud<'a>(&'a mut Remote);
 
-impl Cloud for Afresh<'_> {
+impl Cloud for ForgetfulCloud<'_> {
     async fn open(&mut self) -> Result<Opened, CloudError> {
         self.0.open().await
     }
@@ -79,43 +102,41 @@ struct Figures {
 }
 
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
-    let wanted = args.generate.with_preset()?;
-    if wanted.cloud.place.offline {
+    if args.generate.cloud.place.offline {
         return Err(UsageError("asks are measured: not with --offline".into()).into());
     }
-    let generate = Generate::new(&wanted)?;
-    let crew = Crew::new(&wanted.edge, Some(&wanted.cloud), &wanted.machine, 1).await?;
-    let mut worker = crew.worker().await?;
+    let tandem = args.generate.builder()?.build()?;
+    let mut models = Models::new(&tandem).await?;
     let bench = Bench {
-        router: generate.judge.build(generate.sampling.seed),
+        router: tandem.routers().own().build(args.generate.sampling.seed.unwrap_or_default()),
         // Both loops judge alike: a budget would follow each its own way.
-        bar: generate.bar.threshold().into(),
-        system: generate.system.clone(),
+        policy: tandem.routers().policy().threshold().into(),
+        system: args.generate.system.clone(),
         tokens: args.tokens,
     };
-    bench.warm_up(&mut worker).await?;
+    bench.warm_up(&mut models).await?;
     let (mut ours, mut theirs) = (vec![], vec![]);
     // In turn, so that a slow moment of the machine is shared.
     for question in QUESTIONS.iter().take(args.prompts) {
-        ours.push(bench.tandem(&mut worker, question).await?);
-        theirs.push(bench.original(&mut worker, question).await?);
+        ours.push(bench.tandem(&mut models, question).await?);
+        theirs.push(bench.original(&mut models, question).await?);
     }
-    worker.remote.close().await;
-    print(&figures(&ours), &figures(&theirs), &generate, args.json)
+    models.cloud.close().await;
+    print(&figures(&ours), &figures(&theirs), &tandem, args.json)
 }
 
 struct Bench {
     router: Box<dyn Router>,
-    bar: Bar,
+    policy: ThresholdPolicy,
     system: String,
     tokens: usize,
 }
 
 impl Bench {
     /// Loading the models is not what is measured.
-    async fn warm_up(&self, worker: &mut Worker) -> anyhow::Result<()> {
-        worker.introduce(&self.messages("Say hi."), true)?;
-        worker.remote.open().await?;
+    async fn warm_up(&self, models: &mut Models) -> anyhow::Result<()> {
+        models.introduce(&self.messages("Say hi."))?;
+        models.cloud.open().await?;
         Ok(())
     }
 
@@ -123,32 +144,31 @@ impl Bench {
         [Message::system(&self.system), Message::user(question)]
     }
 
-    async fn tandem(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Stats> {
-        let plan = self.plan(worker, question).await?;
-        let cloud = &mut worker.remote;
-        finish(Session::new(&mut worker.edge, Some(self.routing(cloud)), plan)?).await
+    async fn tandem(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
+        let plan = self.plan(models, question).await?;
+        let cloud = &mut models.cloud;
+        finish(Session::new(&mut models.edge, Some(self.routing(cloud)), plan)?).await
     }
 
-    async fn original(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Stats> {
-        let plan = self.plan(worker, question).await?;
-        let edge = Forgetful { edge: &mut worker.edge, text: vec![] };
-        let cloud = Afresh(&mut worker.remote);
+    async fn original(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
+        let plan = self.plan(models, question).await?;
+        let edge = ForgetfulEdge { edge: &mut models.edge, text: vec![] };
+        let cloud = ForgetfulCloud(&mut models.cloud);
         finish(Session::new(edge, Some(self.routing(cloud)), plan)?).await
     }
 
     fn routing<C>(&self, cloud: C) -> Routing<&dyn Router, C> {
-        let (bar, on_error) = (self.bar.clone(), OnCloudError::Fail);
-        Routing { router: &*self.router, bar, cloud, on_error }
+        let (policy, on_error) = (self.policy.clone(), OnCloudError::Fail);
+        Routing { router: &*self.router, policy, cloud, on_error }
     }
 
     /// Every answer begins with nothing read.
-    async fn plan(&self, worker: &mut Worker, question: &str) -> anyhow::Result<Plan> {
+    async fn plan(&self, models: &mut Models, question: &str) -> anyhow::Result<Plan> {
         let messages = self.messages(question);
-        worker.edge.truncate(0);
-        worker.remote.close().await;
-        worker.introduce(&messages, false)?;
+        models.edge.truncate(0);
+        models.cloud.close().await;
         Ok(Plan {
-            prompt: worker.edge.model().vocabulary().prompt(&messages)?,
+            prompt: models.introduce(&messages)?,
             written: vec![],
             sampling: Sampling::default(),
             limits: Limits { max_tokens: self.tokens, stops: vec![] },
@@ -183,7 +203,7 @@ fn figures(stats: &[Stats]) -> Figures {
     }
 }
 
-fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> anyhow::Result<()> {
+fn print(ours: &Figures, theirs: &Figures, tandem: &Tandem, json: bool) -> anyhow::Result<()> {
     let speed = ours.tokens_per_second / theirs.tokens_per_second;
     let between = theirs.time_between_tokens_ms / ours.time_between_tokens_ms;
     let prefilled = ours
@@ -204,7 +224,8 @@ fn print(ours: &Figures, theirs: &Figures, generate: &Generate, json: bool) -> a
         writeln!(out, "{json}")?;
         return Ok(());
     }
-    writeln!(out, "router {}, threshold {}", generate.judge, generate.bar.threshold())?;
+    let routers = tandem.routers();
+    writeln!(out, "router {}, threshold {}", routers.own(), routers.policy().threshold())?;
     for (name, f) in [("tandem", ours), ("original", theirs)] {
         writeln!(
             out,

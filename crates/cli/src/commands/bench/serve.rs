@@ -10,26 +10,28 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use decode::{Message, Threshold};
+use decode::{Limits, Message};
 use reqwest::Client;
-use router::Kind;
 use serde::Serialize;
 use serde_json::{Value, json};
-use serve::{
+use server::{
     edge::app,
-    listen::{Patience, listen},
+    listen::{ServerLimits, listen},
 };
+use tandem::{Mode, Request, Tandem};
 use tokio::net::TcpListener;
 
 use super::median;
 use crate::{
     args::{BenchServeArgs, ServeArgs},
-    commands::serve::build,
-    crew::{Crew, Way, Worker},
+    commands::serve::{build, pair},
 };
 
 /// Texts a run is cut into.
 const SLICES: usize = 8;
+
+/// Between the prompts of the two ways: neither finds the other's in a cache.
+const APART: usize = 5000;
 
 /// One text, timed by whoever waits for it.
 struct Timed {
@@ -66,17 +68,15 @@ struct Figures {
 }
 
 pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
-    let wanted = args.serve.generate.clone().with_preset()?;
-    // One more than the server has, for the texts in process; no cloud is asked in mode small.
-    let crew = Crew::new(&wanted.edge, None, &wanted.machine, args.chats + 1).await?;
     let serve = ServeArgs { parallel: args.chats, ..args.serve };
-    let server = build(&serve, &wanted, &crew, true).await?;
+    // Texts in process are made on the same pair, when the server has nothing to do.
+    let tandem = pair(&serve, args.chats)?;
+    let server = build(&serve, tandem.clone(), true).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
-    tokio::spawn(listen(listener, app(&server), Patience::default(), std::future::pending()));
+    tokio::spawn(listen(listener, app(&server), ServerLimits::default(), std::future::pending()));
     cloud::http::provide_cryptography();
     let reader = Arc::new(Reader { client: Client::builder().no_proxy().build()?, url });
-    let mut worker = crew.worker().await?;
 
     let (mut inside, mut outside) = (vec![], vec![]);
     let tokens = args.tokens.div_ceil(SLICES).max(2);
@@ -85,11 +85,11 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
         for number in run * SLICES..(run + 1) * SLICES {
             let (ours, theirs);
             if number % 2 == 0 {
-                ours = in_process(&mut worker, number, tokens).await?;
+                ours = in_process(&tandem, number, tokens).await?;
                 theirs = reader.read(number, tokens).await?;
             } else {
                 theirs = reader.read(number, tokens).await?;
-                ours = in_process(&mut worker, number, tokens).await?;
+                ours = in_process(&tandem, number, tokens).await?;
             }
             if run > 0 {
                 inside.push(ours);
@@ -158,13 +158,12 @@ fn prompt(number: usize) -> [Message; 2] {
     [Message::system(&system), Message::user(user)]
 }
 
-async fn in_process(worker: &mut Worker, number: usize, tokens: usize) -> anyhow::Result<Timed> {
-    let messages = prompt(number);
+async fn in_process(tandem: &Tandem, number: usize, tokens: usize) -> anyhow::Result<Timed> {
     let started = Instant::now();
-    let judge = Kind::Never.build(0);
-    let way = Way::Joint(judge.as_ref(), Threshold::NEVER.into());
-    let transcript = worker.decode(&messages, vec![], way, tokens).await?;
-    let (stats, waited) = (transcript.stats(), started.elapsed());
+    let limits = Limits { max_tokens: tokens, stops: vec![] };
+    let request = Request::chat(prompt(number + APART)).mode(Mode::Small).limits(limits);
+    let answer = tandem.answer(request).await?;
+    let (stats, waited) = (answer.summary.stats, started.elapsed());
     // What was done before the session began is a part of the wait.
     let first = waited.saturating_sub(stats.total) + stats.time_to_first_token;
     let gaps = u32::try_from(stats.tokens.saturating_sub(1))?;

@@ -1,9 +1,10 @@
 //! What is said of three answers to one question: a table, and a sentence that follows from it.
 
 use decode::{Budget, Stats};
-use eval::{Example, Task};
 
-use crate::{args::Mode, judge::Share};
+use tandem::{Mode, Share};
+
+use super::question::Question;
 
 /// Speeds closer than this are the same: the machine is not that steady.
 const SAME_SPEED: f64 = 0.05;
@@ -25,9 +26,9 @@ struct Conclusion {
 }
 
 impl Answer {
-    pub fn new(mode: Mode, example: &Example, text: &str, stats: Stats) -> Self {
-        let conclusion = example.is_right(text).map(|right| {
-            let said = example.conclusion(text).map(|label| spelled(example, &label));
+    pub fn new(mode: Mode, question: &Question, text: &str, stats: Stats) -> Self {
+        let conclusion = question.is_right(text).map(|right| {
+            let said = question.conclusion(text).map(|choice| question.spelled(choice));
             Conclusion { said, right }
         });
         Self { mode, conclusion, text: text.trim().to_owned(), stats }
@@ -42,21 +43,6 @@ impl Answer {
     }
 }
 
-/// A label with what it stands for.
-fn spelled(example: &Example, label: &str) -> String {
-    let Task::Choice { labels, texts, .. } = &example.task else { return label.into() };
-    let text = labels.iter().zip(texts).find(|(known, _)| known.as_str() == label);
-    text.map_or(label.into(), |(_, text)| format!("{text} ({})", label.to_lowercase()))
-}
-
-pub fn name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Small => "small",
-        Mode::Joint => "joint",
-        Mode::Large => "large",
-    }
-}
-
 /// A row a mode.
 pub fn table(answers: &[Answer]) -> String {
     let judged = answers.iter().any(|answer| answer.conclusion.is_some());
@@ -66,7 +52,7 @@ pub fn table(answers: &[Answer]) -> String {
     rows[0].extend(measured.map(String::from));
     for answer in answers {
         let stats = &answer.stats;
-        let mut row = vec![name(answer.mode).to_owned()];
+        let mut row = vec![answer.mode.to_string()];
         if let Some(Conclusion { said, right }) = &answer.conclusion {
             let verdict = if *right { "right" } else { "wrong" };
             row.push(format!("{}, {verdict}", said.as_deref().unwrap_or("none")));
@@ -144,7 +130,7 @@ fn speed(joint: &Answer, large: &Answer) -> String {
 pub fn budget(budget: &Budget, joint: &Answer) -> String {
     format!(
         "The budget of {} holds over a long run; one short answer may take more or less, and this one took {}.",
-        Share(budget.share()),
+        Share::new(budget.share()).map_or_else(String::new, |share| share.to_string()),
         joint.share()
     )
 }
@@ -186,7 +172,7 @@ mod tests {
 
     /// Three answers to one choice; `joint` took so many tokens, and the speeds are joint's and large's.
     fn choice(said: [&str; 3], cloud_tokens: usize, speeds: [f64; 2]) -> [Answer; 3] {
-        let example = super::super::common_sense();
+        let example = super::super::question::common_sense();
         let [small, joint, large] = said.map(|said| match said {
             "" => String::new(),
             said => format!("Therefore, the answer is {said}."),
@@ -245,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_question_without_a_right_answer_is_left_to_the_reader() {
-        let example = super::super::plain();
+        let example = super::super::question::plain();
         let answer = |mode, text, cloud| Answer::new(mode, &example, text, stats(cloud, 60.0));
         let (small, joint) = (answer(Mode::Small, "a", 0), answer(Mode::Joint, "b", 4));
         let said = verdict(&small, &joint, &answer(Mode::Large, "c", 40));

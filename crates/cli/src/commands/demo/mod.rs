@@ -1,8 +1,10 @@
 //! `tandem demo`: one question answered by the small model, by both, and by the large one.
 //!
+//! - [`question`]: what is asked
 //! - [`mod@figures`]: what is said of the three answers
 
 mod figures;
+mod question;
 
 use std::{
     io::{self, Write},
@@ -10,17 +12,17 @@ use std::{
     time::Instant,
 };
 
-use decode::{Bar, Limits, Message, OnCloudError, Sampling, Threshold};
-use eval::{Example, Task};
+use decode::{Limits, OnCloudError, Threshold};
 use models::PresetError;
+use tandem::{Builder, Mode, Request, RoutingOverrides, Store, Tandem};
 
-use self::figures::Answer;
+use self::{
+    figures::Answer,
+    question::{Question, common_sense, plain},
+};
 use crate::{
-    args::{self, CloudModelArgs, DemoArgs, EdgeArgs, Mode, SYSTEM},
-    config::{self, Generate, Store, UsageError},
-    judge::Judge,
-    pair::Pair,
-    preset,
+    args::DemoArgs,
+    config::{self, UsageError, note_fallback},
     show::{Screen, say},
 };
 
@@ -33,12 +35,10 @@ const MAX_TOKENS: usize = 96;
 /// Tokens of the text that is thrown away.
 const WARM_UP: usize = 4;
 
-pub async fn demo(mut args: DemoArgs) -> anyhow::Result<ExitCode> {
+pub async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if args.cloud.place.offline {
         return Err(UsageError("the cloud is part of the demo: not with --offline".into()).into());
     }
-    // A text that the edge finished alone would show nothing.
-    args.cloud.place.on_cloud_error = args::OnCloudError::Fail;
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
         || args.cloud.place.cloud.is_some();
@@ -47,90 +47,47 @@ pub async fn demo(mut args: DemoArgs) -> anyhow::Result<ExitCode> {
     let mark = if screen.has_colour() { "coloured" } else { "in ⟦ ⟧" };
     writeln!(out, "Words from the large model are {mark}.\n")?;
     drop(out);
-    let general = Judge::choose(None, &edge_options(&args, &args.edge)?)?;
-    let bar = general.bar(None, None);
-    answer_all(&args, (&args.edge, &args.cloud), (general, bar), &plain(), &screen).await?;
+    let builder = config::pair(&args.edge, &args.cloud, &args.machine)?
+        .max_tokens(MAX_TOKENS)
+        // A text that the edge finished alone would show nothing.
+        .on_cloud_error(OnCloudError::Fail);
+    answer_all(builder.clone(), &plain(), &screen).await?;
     if own_pair {
         say(&format!("the question of the preset is left out: {PRESET} is for the default pair"));
         return Ok(ExitCode::SUCCESS);
     }
-    let (mut edge, mut cloud, mut router) = (args.edge.clone(), args.cloud.clone(), None);
-    let applied = match preset::search_path()?.find(PRESET) {
+    match Store::open()?.presets().find(PRESET) {
         Ok(folder) => {
-            let folder = folder.to_string_lossy();
-            preset::apply(&folder, &mut edge, Some(&mut cloud), Some(&mut router))?
+            let preset = "adapters and a router for such questions";
+            writeln!(io::stdout(), "\nWith the preset {PRESET}: {preset}.\n")?;
+            answer_all(builder.preset(folder.to_string_lossy()), &common_sense(), &screen).await?;
         }
         Err(missing @ PresetError::Unknown { .. }) => {
             say(&format!("the question of the preset is left out: {missing}"));
-            return Ok(ExitCode::SUCCESS);
         }
         Err(error) => return Err(error.into()),
-    };
-    let judge = Judge::choose(router.as_ref(), &edge_options(&args, &edge)?)?;
-    let (threshold, budget) = preset::defaults(&applied)?;
-    let bar = judge.bar(threshold, budget);
-    let mut out = io::stdout().lock();
-    writeln!(out, "\nWith the preset {PRESET}: adapters and a router for such questions.\n")?;
-    drop(out);
-    answer_all(&args, (&edge, &cloud), (judge, bar), &common_sense(), &screen).await?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A question without a right answer.
-fn plain() -> Example {
-    let prompt = "What is a hash table, and when is it useful?".to_owned();
-    Example { id: "hash table".into(), task: Task::Plain { prompt }, worked: None }
-}
-
-/// A question with one.
-fn common_sense() -> Example {
-    let texts = ["pennsylvania", "desert", "valley", "cambodia", "mountain"].map(String::from);
-    let task = Task::Choice {
-        question: "Where are mines typically located under?".into(),
-        labels: ["A", "B", "C", "D", "E"].map(String::from).into(),
-        texts: texts.into(),
-        right: "E".into(),
-    };
-    Example { id: "mines".into(), task, worked: None }
-}
-
-fn edge_options(args: &DemoArgs, edge: &EdgeArgs) -> anyhow::Result<engine::LoadOptions> {
-    config::edge_options(&Store::open(None)?, edge, &args.machine)
-}
-
 /// One question in the three modes, and what is seen.
-async fn answer_all(
-    args: &DemoArgs,
-    (edge, cloud): (&EdgeArgs, &CloudModelArgs),
-    (judge, bar): (Judge, Bar),
-    example: &Example,
-    screen: &Screen,
-) -> anyhow::Result<()> {
+async fn answer_all(builder: Builder, question: &Question, screen: &Screen) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut pair = Pair::new(edge, cloud, &args.machine)?;
-    let generate = Generate {
-        mode: Mode::Joint,
-        judge,
-        bar,
-        sampling: Sampling::default(),
-        limits: Limits { max_tokens: MAX_TOKENS, stops: vec![] },
-        system: SYSTEM.into(),
-        on_cloud_error: OnCloudError::Fail,
-    };
-    warm_up(&mut pair, &generate).await?;
+    let tandem = builder.build()?;
+    note_fallback(&tandem);
+    warm_up(&tandem).await?;
     say(&format!("[both models loaded and warm after {:.1} s]\n", started.elapsed().as_secs_f64()));
-    writeln!(io::stdout(), "{}\n", example.prompt())?;
+    writeln!(io::stdout(), "{}\n", question.prompt)?;
     let mut answers = vec![];
     for mode in [Mode::Small, Mode::Joint, Mode::Large] {
-        let generate = Generate { mode, ..generate.clone() };
-        answers.push(answer(&mut pair, &generate, example, screen).await?);
+        answers.push(answer(&tandem, mode, question, screen).await?);
     }
-    pair.close().await;
+    tandem.close().await;
     let mut out = io::stdout().lock();
     writeln!(out, "\n{}", figures::table(&answers))?;
     if let [small, joint, large] = &answers[..] {
         writeln!(out, "{}", figures::verdict(small, joint, large))?;
-        if let Some(budget) = generate.bar.standing() {
+        if let Some(budget) = tandem.routers().policy().current_budget() {
             writeln!(out, "{}", figures::budget(&budget, joint))?;
         }
     }
@@ -138,31 +95,28 @@ async fn answer_all(
 }
 
 /// Loads both models and has them write, so that what is shown is not the first time for anything.
-async fn warm_up(pair: &mut Pair, generate: &Generate) -> anyhow::Result<()> {
+async fn warm_up(tandem: &Tandem) -> anyhow::Result<()> {
+    // A policy of its own: the budget is for the text that is shown.
+    let threshold = Some(Threshold::ALWAYS);
+    let routing = RoutingOverrides { threshold, ..RoutingOverrides::default() };
     let limits = Limits { max_tokens: WARM_UP, stops: vec![] };
-    // A bar of its own: the budget is for the text that is shown.
-    let warm = Generate { bar: Threshold::ALWAYS.into(), limits, ..generate.clone() };
     for mode in [Mode::Joint, Mode::Large] {
-        let warm = Generate { mode, ..warm.clone() };
-        let messages = [Message::system(&warm.system), Message::user("Say hi.")];
-        let mut generation = pair.begin(&warm, &messages).await?;
-        while generation.next().await?.is_some() {}
+        let request = Request::user("Say hi.").mode(mode).limits(limits.clone());
+        tandem.answer(request.routing(routing.clone())).await?;
     }
     Ok(())
 }
 
 async fn answer(
-    pair: &mut Pair,
-    generate: &Generate,
-    example: &Example,
+    tandem: &Tandem,
+    mode: Mode,
+    question: &Question,
     screen: &Screen,
 ) -> anyhow::Result<Answer> {
     // Every mode pays for reading the question.
-    pair.forget().await;
-    let name = figures::name(generate.mode);
-    write!(io::stdout(), "{name}  ")?;
-    let messages = [Message::system(&generate.system), Message::user(example.prompt())];
-    let mut generation = pair.begin(generate, &messages).await?;
+    tandem.forget().await;
+    write!(io::stdout(), "{mode}  ")?;
+    let mut generation = tandem.generate(Request::user(&question.prompt).mode(mode)).await?;
     while let Some(span) = generation.next().await? {
         if screen.has_colour() {
             screen.show(&span)?;
@@ -171,9 +125,8 @@ async fn answer(
     let transcript = generation.transcript();
     if !screen.has_colour() {
         // All of what the large model writes alone is its own: marks would say nothing.
-        let marks = generate.mode == Mode::Joint;
-        screen.show_whole(transcript.shown(), marks)?;
+        screen.show_whole(transcript.shown(), mode == Mode::Joint)?;
     }
     screen.end()?;
-    Ok(Answer::new(generate.mode, example, &transcript.text(), transcript.stats()))
+    Ok(Answer::new(mode, question, &transcript.text(), transcript.stats()))
 }

@@ -1,198 +1,107 @@
 //! `tandem eval`: is it worth it, and at which budget?
-//!
-//! - [`points`]: what is measured, from the arguments
-//! - [`decoder`]: one worker's models as a sweep sees them
-//! - [`mod@print`]: the table
 
-mod decoder;
-mod points;
 mod print;
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
+use std::{process::ExitCode, sync::Arc};
+
+use lab::eval::{
+    EvalConfig, Evaluation,
+    points::{Points, Target},
+    run::{ResultsFile, ResultsPath},
 };
+use router::RouterKind;
+use tandem::{NamedRouter, Store, Tandem};
 
-use anyhow::Context;
-use eval::{About, Example, Outcome, ReadError, Record, Results, Sweep, Table};
-use models::{Environment, Home};
-use sha2::{Digest, Sha256};
-
-use self::decoder::Bench;
 use crate::{
-    args::EvalArgs, config::UsageError, crew::Crew, preset, progress::Progress, show::say,
+    args::{Baseline, EvalArgs},
+    config::{self, UsageError, note_fallback},
+    progress::Bar,
+    show::say,
 };
-
-/// How long the answers took together, and the whole run.
-#[derive(Clone, Copy, Default)]
-pub struct Clock {
-    decoding: Duration,
-    wall: Duration,
-    parallel: usize,
-}
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    if let Some(preset) = &args.preset {
-        let mut own = None;
-        preset::apply(preset, &mut args.edge, Some(&mut args.cloud), Some(&mut own))?;
-        if args.router.is_empty() {
-            args.router.extend(own);
-        }
-    }
-    let all = eval::read(args.task, &args.data).map_err(|error| match error {
-        ReadError::NoData { .. } => UsageError(error.to_string()).into(),
-        other => anyhow::Error::from(other),
-    })?;
-    let data = digest(&all);
-    let most = args.limit.unwrap_or(usize::MAX);
-    let examples: Vec<Example> = all.into_iter().skip(args.skip).take(most).collect();
-    if examples.is_empty() {
-        return Err(UsageError("--skip leaves no questions".into()).into());
-    }
     if args.cloud.place.offline {
         let reason = "the cloud is part of what is measured: not with --offline";
         return Err(UsageError(reason.into()).into());
     }
     // The delay is a point's own.
-    let delays = std::mem::take(&mut args.cloud.place.simulate_rtt);
-    let crew = Crew::new(&args.edge, Some(&args.cloud), &args.machine, args.parallel).await?;
-    let runs = points::points(&args, &delays, crew.edge_options())?;
-    let about = About {
-        version: About::VERSION,
-        task: args.task.to_string(),
-        data,
-        edge: format!("{} {}", crew.edge_options().name(), crew.edge_options().fingerprint()?),
-        cloud: crew.cloud_description()?,
-        system: args.system.clone(),
+    let networks = std::mem::take(&mut args.cloud.place.simulate_rtt);
+    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?;
+    if let Some(preset) = &args.preset {
+        builder = builder.preset(preset);
+    }
+    // The first of those that were named, so that no other has to fit this edge.
+    if let Some(router) = args.router.first() {
+        builder = builder.router(router.clone());
+    }
+    let tandem = builder.seats(args.parallel).build()?;
+    note_fallback(&tandem);
+    let targets = match args.threshold.as_slice() {
+        [] => args.budget.iter().map(|&share| Target::Budget(share)).collect(),
+        some => some.iter().map(|&threshold| Target::Threshold(threshold)).collect(),
+    };
+    let path = match args.results.take() {
+        Some(path) => ResultsPath::File(path),
+        None => ResultsPath::In(Store::open()?.home.file("results")),
+    };
+    let points = Points {
+        routers: routers(&args, &tandem)?,
+        targets,
+        random: args.baseline.contains(&Baseline::Random),
+        large: !args.no_large,
+        networks,
+    };
+    let config = EvalConfig {
+        task: args.task,
+        data: args.data,
+        skip: args.skip,
+        limit: args.limit,
+        points,
+        results: ResultsFile { path, fresh: args.fresh },
+        parallel: args.parallel,
         max_tokens: args.max_tokens,
         seed: args.seed,
+        system: args.system,
     };
-    let path = match &args.results {
-        Some(path) => path.clone(),
-        None => default_results(&about)?,
-    };
-    if args.fresh && path.exists() {
-        std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
-    }
-    let points: Vec<_> = runs.iter().map(|run| run.point.clone()).collect();
-    let results = Results::open(&path, about, points)?;
-    let names: HashSet<String> = runs.iter().map(|run| run.point.name.clone()).collect();
-    let ids: HashSet<String> = examples.iter().map(|e| e.id.clone()).collect();
-    let there = results.look(|record| part(record, &names, &ids).outcomes.len());
+    let evaluation = Evaluation::new(&tandem, config)?;
+    let path = evaluation.path().display();
+    let there = evaluation.record().outcomes.len();
     if there > 0 {
-        say(&format!(
-            "{there} answers of an earlier run are in {}; --fresh begins anew",
-            path.display()
-        ));
+        say(&format!("{there} answers of an earlier run are in {path}; --fresh starts over"));
     }
-    let sweep = Arc::new(Sweep::new(examples, runs, results, args.seed));
-    let shared = Arc::new(Shared { crew, delays, args });
-    let clock = tokio::select! {
-        clock = answer_all(&shared, &sweep) => clock?,
+    let time = tokio::select! {
+        time = evaluation.run(Arc::new(Bar::default())) => time?,
         _ = tokio::signal::ctrl_c() => {
-            say(&format!("stopped; the answers so far are in {}, and the same command goes on",
-                path.display()));
+            say(&format!("stopped; the answers so far are in {path}, and the same command resumes"));
             return Ok(ExitCode::from(130));
         }
     };
-    let record = sweep.results().look(|record| part(record, &names, &ids));
-    print::print(&Table::of(&record), clock, shared.args.json)?;
-    say(&format!("results: {}", path.display()));
+    print::print(&evaluation.table(), time, args.json)?;
+    say(&format!("results: {path}"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Only these points, and only these questions.
-fn part(record: &Record, points: &HashSet<String>, ids: &HashSet<String>) -> Record {
-    let mut record = record.clone();
-    record.points.retain(|point| points.contains(&point.name));
-    record.questions.retain(|question| ids.contains(&question.id));
-    record.outcomes.retain(|o| points.contains(&o.point) && ids.contains(&o.id));
-    record
-}
-
-/// The questions by their hash: the same under another name, another under the same.
-fn digest(examples: &[Example]) -> String {
-    let mut hash = Sha256::new();
-    for example in examples {
-        hash.update(format!("{}\0{:?}\0", example.id, example.task));
+/// Those that were named, and the baselines.
+fn routers(args: &EvalArgs, tandem: &Tandem) -> anyhow::Result<Vec<NamedRouter>> {
+    let (store, edge) = (Store::open()?, tandem.pair().edge_options()?);
+    let mut routers = match args.router.as_slice() {
+        [] => vec![tandem.routers().own().clone()],
+        some => {
+            let choose = |router| NamedRouter::choose(Some(router), &store, &edge);
+            some.iter().map(choose).collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    for baseline in &args.baseline {
+        let kind = match baseline {
+            // It is measured beside every target.
+            Baseline::Random | Baseline::None => continue,
+            Baseline::Top1 => RouterKind::Top1,
+            Baseline::Entropy => RouterKind::Entropy,
+            Baseline::Margin => RouterKind::Margin,
+        };
+        if !routers.iter().any(|router| router.name() == kind.to_string()) {
+            routers.push(kind.into());
+        }
     }
-    let digest: String = hash.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect();
-    format!("{} questions {digest}", examples.len())
-}
-
-/// One file for each thing a run can be about.
-fn default_results(about: &About) -> anyhow::Result<PathBuf> {
-    let hash = Sha256::digest(serde_json::to_string(about)?);
-    let name: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let home = Home::find(Environment::read())?;
-    Ok(home.file("results").join(format!("{}-{name}.jsonl", about.task)))
-}
-
-struct Shared {
-    crew: Crew,
-    delays: Vec<cloud::Delay>,
-    args: EvalArgs,
-}
-
-async fn answer_all(shared: &Arc<Shared>, sweep: &Arc<Sweep>) -> anyhow::Result<Clock> {
-    let next = Arc::new(AtomicUsize::new(0));
-    let progress = Arc::new(Progress::new("answering", sweep.len()));
-    let tally: Arc<Mutex<Tally>> = Arc::default();
-    let parallel = shared.args.parallel.min(sweep.len());
-    let mut benches = vec![];
-    for _ in 0..parallel {
-        benches.push(Bench::new(&shared.crew, &shared.args, &shared.delays).await?);
-    }
-    let started = Instant::now();
-    let mut workers = tokio::task::JoinSet::new();
-    for mut bench in benches {
-        let (sweep, next) = (sweep.clone(), next.clone());
-        let (progress, tally) = (progress.clone(), tally.clone());
-        workers.spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= sweep.len() {
-                    break;
-                }
-                let outcomes = sweep.answer(&mut bench, number).await?;
-                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                outcomes.iter().for_each(|outcome| tally.count(outcome));
-                progress.step();
-                progress.note(tally.so_far());
-            }
-            bench.close().await;
-            anyhow::Ok(bench.decoding())
-        });
-    }
-    let mut decoding = Duration::ZERO;
-    while let Some(done) = workers.join_next().await {
-        decoding += done??;
-    }
-    Ok(Clock { decoding, wall: started.elapsed(), parallel })
-}
-
-/// Right answers and all, by point.
-#[derive(Default)]
-struct Tally(HashMap<String, (usize, usize)>);
-
-impl Tally {
-    fn count(&mut self, outcome: &Outcome) {
-        let (all, right) = self.0.entry(outcome.point.clone()).or_default();
-        *all += 1;
-        *right += usize::from(outcome.right == Some(true));
-    }
-
-    fn so_far(&self) -> String {
-        let part =
-            |(point, (all, right)): (&String, &(usize, usize))| format!("{point} {right}/{all}");
-        let mut parts: Vec<_> = self.0.iter().map(part).collect();
-        parts.sort();
-        parts.join(", ")
-    }
+    Ok(routers)
 }

@@ -2,20 +2,18 @@
 
 use std::io::Write;
 
-use eval::{Row, Table};
+use lab::eval::{Row, RunTime, Table};
 
-use super::Clock;
-
-pub fn print(table: &Table, clock: Clock, json: bool) -> anyhow::Result<()> {
+pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     // With several at work the models wait for each other, which is nobody's overhead.
-    let overhead = (clock.parallel == 1 && !clock.decoding.is_zero())
-        .then(|| 1.0 - clock.decoding.as_secs_f64() / clock.wall.as_secs_f64());
+    let overhead = (time.parallel == 1 && !time.decoding.is_zero())
+        .then(|| 1.0 - time.decoding.as_secs_f64() / time.wall.as_secs_f64());
     if json {
         let mut value = serde_json::to_value(table)?;
         value["harness"] = serde_json::json!({
-            "wall_s": clock.wall.as_secs_f64(),
-            "decoding_s": clock.decoding.as_secs_f64(),
+            "wall_s": time.wall.as_secs_f64(),
+            "decoding_s": time.decoding.as_secs_f64(),
             "overhead": overhead,
         });
         writeln!(out, "{value}")?;
@@ -33,7 +31,7 @@ pub fn print(table: &Table, clock: Clock, json: bool) -> anyhow::Result<()> {
         writeln!(out, "{of} − {to}: {:+.3} ({:+.3}..{:+.3})", d.accuracy, d.low, d.high)?;
     }
     if let Some(overhead) = overhead {
-        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, clock.wall.as_secs_f64())?;
+        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, time.wall.as_secs_f64())?;
     }
     Ok(())
 }

@@ -1,21 +1,15 @@
 //! `tandem router inspect`: what a router file is, and what it thinks of a text.
 
-use std::{
-    io::{IsTerminal, Write},
-    sync::Mutex,
-};
+use std::io::{IsTerminal, Write};
 
-use decode::{Message, Router, Score, Step};
+use decode::Message;
 use router::RouterFile;
+use tandem::NamedRouter;
 
-use crate::{
-    args::InspectArgs,
-    crew::{Crew, Way},
-    judge::{Judge, Share},
-    preset,
-};
+use super::percent;
+use crate::{args::InspectArgs, config::edge_alone};
 
-pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
+pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
     let file = RouterFile::read(&args.router)?;
     let metadata = file.metadata();
     let mut out = std::io::stdout();
@@ -44,29 +38,22 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
         )?;
         let points = metadata.calibration.points();
         let points: Vec<_> =
-            points.iter().map(|p| format!("{} {:.3}", Share(p.share), p.threshold)).collect();
+            points.iter().map(|p| format!("{} {:.3}", percent(p.share), p.threshold)).collect();
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    if let Some(preset) = &args.preset {
-        preset::apply(preset, &mut args.edge, None, None)?;
-    }
-    let crew = Crew::new(&args.edge, None, &args.machine, 1).await?;
-    let judge = Judge::read(&args.router, crew.edge_options())?;
-    let noted = Noting { router: judge.build(0), scores: Mutex::default() };
+    let tandem = edge_alone(&args.edge, &args.machine, args.preset.as_deref()).build()?;
+    let router = NamedRouter::read(&args.router, &tandem.pair().edge_options()?)?.build(0);
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];
-    let mut worker = crew.worker().await?;
-    let text = worker.decode(&messages, vec![], Way::Small(&noted), args.max_tokens).await?;
-    let scores = noted.scores.into_inner().unwrap_or_default();
-    let told: Vec<_> = text.shown().iter().map(|t| t.text.as_str()).zip(scores).collect();
+    let scored = lab::record::scored_answer(&tandem, router, &messages, args.max_tokens).await?;
     if args.json {
-        let tokens: Vec<_> = told
+        let tokens: Vec<_> = scored
             .iter()
             .map(|(text, score)| serde_json::json!({ "text": text, "score": score }))
             .collect();
         writeln!(out, "{}", serde_json::json!({ "router": metadata, "tokens": tokens }))?;
     } else if out.is_terminal() {
-        for (text, score) in told {
+        for (text, score) in scored {
             // From red, doubted, to the terminal's own colour, trusted.
             let colour = match score {
                 s if s < 0.3 => "\x1b[31m",
@@ -78,25 +65,9 @@ pub async fn inspect(mut args: InspectArgs) -> anyhow::Result<()> {
         }
         writeln!(out)?;
     } else {
-        for (text, score) in told {
+        for (text, score) in scored {
             writeln!(out, "{score:.4}  {text:?}")?;
         }
     }
     Ok(())
-}
-
-/// A router that decides nothing and notes its scores.
-struct Noting {
-    router: Box<dyn Router>,
-    scores: Mutex<Vec<f32>>,
-}
-
-impl Router for Noting {
-    fn score(&self, step: &Step) -> Score {
-        let score = self.router.score(step);
-        if let Ok(mut scores) = self.scores.lock() {
-            scores.push(score.value());
-        }
-        score
-    }
 }

@@ -3,10 +3,11 @@
 mod calibrate;
 mod collect;
 mod inspect;
-mod joint;
 mod train;
 
 use std::process::ExitCode;
+
+use tandem::Share;
 
 use crate::args::{RouterArgs, RouterCommand};
 
@@ -18,4 +19,9 @@ pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
         RouterCommand::Inspect(args) => inspect::inspect(args).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A share as people write it.
+fn percent(share: f32) -> String {
+    Share::new(share).map(|share| share.to_string()).unwrap_or_default()
 }

@@ -3,8 +3,7 @@
 use std::{fs, io::Write};
 
 use anyhow::Context;
-use decode::Exchange;
-use router::{About, Collection, Objective, Options, Sample, plot, train::Epoch};
+use lab::train::{Epoch, Options, gather, plot};
 
 use crate::{args::TrainArgs, config::UsageError, show::say};
 
@@ -13,7 +12,7 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
         let reason = "the curves are written beside the router as .svg: name it otherwise";
         return Err(UsageError(reason.into()).into());
     }
-    let (samples, about) = gather(args)?;
+    let (samples, origin) = gather(&args.collections, args.objective)?;
     let options = Options {
         objective: args.objective,
         inputs: args.inputs,
@@ -32,11 +31,11 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
             if epoch.best { " *" } else { "" }
         ));
     };
-    let trained = router::train(&samples, about, &options, &mut tell)?;
+    let trained = lab::train::train(&samples, origin, &options, &mut tell)?;
     trained.file.write(&args.output)?;
     let curves = args.output.with_extension("svg");
     fs::write(&curves, plot::svg(&trained.curves)?)
-        .with_context(|| format!("no curves at {}", curves.display()))?;
+        .with_context(|| format!("the curves {} cannot be written", curves.display()))?;
 
     let mut out = std::io::stdout().lock();
     let report = trained.file.metadata().report;
@@ -68,52 +67,4 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     writeln!(out, "  positions asked at: {}", shares.join(", "))?;
     writeln!(out, "{} and {} written", args.output.display(), curves.display())?;
     Ok(())
-}
-
-/// All collections together; they must be of one model.
-fn gather(args: &TrainArgs) -> anyhow::Result<(Vec<Sample>, About)> {
-    let (mut samples, mut digests) = (vec![], vec![]);
-    let mut first: Option<Collection> = None;
-    let mut offset = 0;
-    for folder in &args.collections {
-        let collection = Collection::read(folder)?;
-        let differs = |f: &&Collection| {
-            let (a, b) = (f.about(), collection.about());
-            (&a.model, a.exchange) != (&b.model, b.exchange)
-        };
-        let other = first.as_ref().filter(differs);
-        if let Some(other) = other {
-            return Err(UsageError(format!(
-                "the collections are of different models, or ids travelled in one and text in the \
-                 other: {} and {}",
-                other.about().model_name,
-                collection.about().model_name
-            ))
-            .into());
-        }
-        let read = match args.objective {
-            Objective::CiterS => collection.read_samples()?,
-            _ => collection.samples()?,
-        };
-        // Examples of different collections are different examples.
-        for sample in read {
-            let example = sample.example.checked_add(offset).context("a damaged shard")?;
-            samples.push(Sample { example, ..sample });
-        }
-        offset += u32::try_from(collection.about().count)?;
-        digests.push(collection.digest()?);
-        first.get_or_insert(collection);
-    }
-    let collection = first.context("no collection was given")?;
-    let about = collection.about();
-    Ok((
-        samples,
-        About {
-            hidden: about.hidden,
-            model: about.model.clone(),
-            model_name: about.model_name.clone(),
-            data: digests.join("+"),
-            ids: about.exchange == Exchange::Ids,
-        },
-    ))
 }

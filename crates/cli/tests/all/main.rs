@@ -1,9 +1,0 @@
-//! The real program, from outside. One test program: each is linked with everything.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod alone;
-mod common;
-mod hub;
-mod preset;
-mod pull;
-mod report;

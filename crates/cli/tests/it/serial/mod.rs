@@ -1,0 +1,14 @@
+//! Tests that run one at a time (`scripts/test.sh` passes `--test-threads=1`), because they load real
+//! models or measure times: two models on the same cores run at a third of their speed.
+
+mod chat;
+mod cloud;
+mod demo;
+mod errors;
+mod eval;
+mod hub;
+mod live;
+mod onnx;
+mod router;
+mod run;
+mod serve;

@@ -1,0 +1,169 @@
+//! `tandem serve` as users meet it: the address, the keys, the documented commands, Ctrl-C.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::common::{Done, SMALL, interrupt, run, tandem};
+
+/// A `tandem serve` process; killed when dropped.
+struct Server {
+    child: Child,
+    url: String,
+    said: Receiver<String>,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let all = [&["serve", "--cloud-model", SMALL, "--context", "1024"], arguments].concat();
+        let mut child = tandem(&all).env_remove("TANDEM_API_KEYS").spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut before = vec![];
+        let url = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("{before:?}")).unwrap();
+            match line.strip_prefix("listening on ") {
+                Some(url) => break url.to_owned(),
+                None => before.push(line),
+            }
+        };
+        let (tell, said) = channel();
+        before.into_iter().for_each(|line| tell.send(line).unwrap());
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|l| drop(tell.send(l))));
+        Self { child, url, said }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn curl(arguments: &[&str]) -> String {
+    let output = Command::new("curl").args(["-sS", "-m", "60"]).args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The commands of the server's page of the documentation, as they stand.
+fn documented_commands() -> Vec<String> {
+    let page = include_str!("../../../../../docs/server.md");
+    let blocks = page.split("```").skip(1).step_by(2);
+    let mut commands: Vec<String> = vec![];
+    for line in blocks.flat_map(str::lines) {
+        match commands.last_mut() {
+            _ if line.starts_with("curl") => commands.push(line.into()),
+            // A body goes on over several lines.
+            Some(command) => *command += &format!("\n{line}"),
+            None => {}
+        }
+    }
+    commands
+}
+
+/// As they stand but for the port: somebody else may have the one they name.
+#[test]
+fn the_documented_commands_work() {
+    let default = "127.0.0.1:8080";
+    assert!(run(&["serve", "--help"]).out.contains(default));
+    let server = Server::start(&["--listen", "127.0.0.1:0"]);
+    let commands = documented_commands();
+    assert!(commands.len() >= 4, "{commands:?}");
+    for command in commands {
+        assert!(command.contains(default), "{command}");
+        let command = command.replace(default, server.url.trim_start_matches("http://"));
+        let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{command}: {err}");
+        assert!(!out.is_empty() && !out.contains("\"error\":"), "{command}: {out}");
+    }
+}
+
+#[test]
+fn keys_come_from_arguments_files_and_the_environment() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n\nsecond\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let server =
+        Server::start(&["--listen", "127.0.0.1:0", "--api-key", "third", "--api-key-file", path]);
+    let models = format!("{}/v1/models", server.url);
+    let status = |key: &str| {
+        curl(&[
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-H",
+            &format!("Authorization: Bearer {key}"),
+            &models,
+        ])
+    };
+    for key in ["first", "second", "third"] {
+        assert_eq!(status(key), "200");
+    }
+    assert_eq!(status("fourth"), "401");
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let done = run(&[
+        "serve",
+        "--api-key-file",
+        empty.path().to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    for key in ["", "first,,second"] {
+        let done = run(&["serve", "--api-key", key, "--listen", "127.0.0.1:0"]);
+        assert_eq!(done.code, Some(2), "{key:?}: {}", done.err);
+        assert!(done.err.contains("must not be empty"), "{}", done.err);
+    }
+    let done = run(&["serve", "--cors", "nonsense", "--listen", "127.0.0.1:0"]);
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    let help = tandem(&["serve", "--help"]).env("TANDEM_API_KEYS", "hunter2").output().unwrap();
+    assert!(!Done::from(help).out.contains("hunter2"));
+}
+
+#[test]
+fn a_note_where_everybody_is_let_in() {
+    let open = Server::start(&["--listen", "0.0.0.0:0"]);
+    let note = open.said.recv_timeout(Duration::from_secs(1)).unwrap();
+    assert!(note.contains("--api-key"), "{note}");
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--offline"]);
+    assert!(server.said.try_recv().is_err());
+    let about: Value =
+        serde_json::from_str(&curl(&[&format!("{}/v1/tandem", server.url)])).unwrap();
+    assert_eq!(about["cloud"]["place"], "none");
+    let body = r#"{"model":"tandem-large","messages":[{"role":"user","content":"x"}]}"#;
+    let json = ["-H", "Content-Type: application/json", "-d", body];
+    let url = format!("{}/v1/chat/completions", server.url);
+    let refused = curl(&[&json[..], &[&url]].concat());
+    assert!(refused.contains("there is no cloud here"), "{refused}");
+}
+
+#[test]
+fn an_interrupt_finishes_what_runs() {
+    let mut server = Server::start(&["--listen", "127.0.0.1:0"]);
+    let body = r#"{"model":"tandem-small","stream":true,"max_tokens":60,
+        "messages":[{"role":"user","content":"Write a long story about the sea."}]}"#;
+    let mut reader = Command::new("curl")
+        .args(["-sS", "-N", "-H", "Content-Type: application/json", "-d", body])
+        .arg(format!("{}/v1/chat/completions", server.url))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = reader.stdout.take().unwrap();
+    let mut first = [0; 32];
+    out.read_exact(&mut first).unwrap();
+    interrupt(&server.child);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("[DONE]"), "{rest}");
+    drop(reader.wait());
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}

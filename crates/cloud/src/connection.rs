@@ -1,0 +1,148 @@
+//! A connection to an engine, in its dialect.
+
+use std::time::Duration;
+
+use decode::{CloudError, Message, Token};
+use serde_json::Value;
+
+use crate::{
+    engine::{Completion, Context, Dialect, Question, ReplyError, Request, Scored, Templated},
+    http::Http,
+};
+
+/// How long anything but an answer may take.
+pub(crate) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct EngineConnection {
+    http: Http,
+    dialect: Box<dyn Dialect>,
+}
+
+impl EngineConnection {
+    pub fn new(http: &Http, dialect: Box<dyn Dialect>) -> Self {
+        Self { http: http.with_engine(dialect.engine().title()), dialect }
+    }
+
+    pub fn garbled(&self, reason: &str) -> CloudError {
+        self.http.garbled(reason.into())
+    }
+
+    pub fn dialect(&self) -> &dyn Dialect {
+        self.dialect.as_ref()
+    }
+
+    pub async fn complete(
+        &self,
+        question: &Question<'_>,
+        within: Duration,
+    ) -> Result<Completion, CloudError> {
+        if let Some(what) = self.dialect.lacks(question.sampling) {
+            return Err(CloudError::Unsupported { engine: self.http.engine(), what });
+        }
+        self.note(question);
+        let reply = self.send(&self.dialect.ask(question), within).await?;
+        let completion = self.sane(self.dialect.answer(&reply))?;
+        let written = completion.ids.as_ref().map_or(completion.decoded, Vec::len);
+        if written > question.tokens {
+            let asked = question.tokens;
+            let reason = format!("{written} tokens came where {asked} were asked for");
+            return Err(self.http.garbled(reason));
+        }
+        let nothing = written == 0 && completion.text.is_empty();
+        if nothing && !completion.end && !completion.full {
+            return Err(self.http.garbled("it wrote nothing, and not because it was done".into()));
+        }
+        Ok(completion)
+    }
+
+    /// Takes account of what goes out.
+    fn note(&self, question: &Question<'_>) {
+        match question.context {
+            Context::Text(text) => self.http.note(text),
+            Context::Ids(ids) => {
+                let ids: Vec<_> = ids.iter().map(|id| id.0.to_string()).collect();
+                self.http.note(&format!("[{}]", ids.join(" ")));
+            }
+        }
+    }
+
+    /// Special tokens in the text are read as such.
+    pub async fn tokenize(&self, text: &str) -> Result<Vec<Token>, CloudError> {
+        let reply = self
+            .send(&self.route(self.dialect.tokenize(text, false))?, SIDE_REQUEST_TIMEOUT)
+            .await?;
+        self.sane(self.dialect.tokens(&reply))
+    }
+
+    /// The ids of a conversation in the engine's own template.
+    pub async fn ids_of(&self, templated: Templated) -> Result<Vec<Token>, CloudError> {
+        let text = match templated {
+            Templated::Ids(ids) => return Ok(ids),
+            Templated::Text(text) => text,
+        };
+        let reply = self
+            .send(&self.route(self.dialect.tokenize(&text, true))?, SIDE_REQUEST_TIMEOUT)
+            .await?;
+        self.sane(self.dialect.tokens(&reply))
+    }
+
+    pub async fn detokenize(&self, ids: &[Token]) -> Result<String, CloudError> {
+        let reply =
+            self.send(&self.route(self.dialect.detokenize(ids))?, SIDE_REQUEST_TIMEOUT).await?;
+        self.sane(self.dialect.text(&reply))
+    }
+
+    /// The engine's own template; `None` where it has no route for it.
+    pub async fn template(&self, messages: &[Message]) -> Result<Option<Templated>, CloudError> {
+        let Some(request) = self.dialect.template(messages) else { return Ok(None) };
+        let reply = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
+        self.sane(self.dialect.templated(&reply)).map(Some)
+    }
+
+    pub async fn score(
+        &self,
+        ids: &[Token],
+        from: usize,
+        within: Duration,
+    ) -> Result<Vec<Scored>, CloudError> {
+        let Some(request) = self.dialect.score(ids, from) else {
+            let (engine, what) = (self.http.engine(), self.dialect.cannot_score());
+            return Err(CloudError::Unsupported { engine, what });
+        };
+        let reply = self.send(&request, within).await?;
+        self.sane(self.dialect.scores(&reply, ids, from))
+    }
+
+    /// A session of the engine's own; `None` where it has none to give.
+    pub async fn open_stream(&self) -> Result<Option<String>, CloudError> {
+        let Some(request) = self.dialect.open_stream() else { return Ok(None) };
+        let id = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
+        let id = id.as_str().ok_or_else(|| self.http.garbled("a session without a name".into()))?;
+        Ok(Some(id.to_owned()))
+    }
+
+    /// Whether the session is forgotten now or by itself later matters to nobody here.
+    pub async fn close_stream(&self, id: &str) {
+        if let Some(request) = self.dialect.close_stream(id)
+            && let Err(error) =
+                self.http.post(request.path, &request.body, SIDE_REQUEST_TIMEOUT).await
+        {
+            tracing::debug!(%error, "a session was not closed");
+        }
+    }
+
+    async fn send(&self, request: &Request, within: Duration) -> Result<Value, CloudError> {
+        let reply = self.http.post(request.path, &request.body, within).await?;
+        self.http.read(&reply)
+    }
+
+    fn route(&self, request: Option<Request>) -> Result<Request, CloudError> {
+        let what = "has no route for tokens";
+        request.ok_or(CloudError::Unsupported { engine: self.http.engine(), what })
+    }
+
+    fn sane<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {
+        read.map_err(|reason| self.http.garbled(reason))
+    }
+}

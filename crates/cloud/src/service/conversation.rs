@@ -1,0 +1,251 @@
+//! What was accepted, in the cloud's own tokens.
+//!
+//! Where ids travel, the edge's tokens are the cloud's. Where text travels, what is appended is
+//! encoded here: it mostly begins at a word boundary, where its tokens are those it would have in
+//! the whole text.
+
+use decode::{Exchange, Token, Vocabulary};
+use thiserror::Error;
+
+use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
+
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    exchange: Exchange,
+    prompt: Vec<Token>,
+    /// Behind the prompt.
+    tokens: Vec<Token>,
+    /// Where text travels: the text of `tokens`, and where each of them ends in it.
+    text: String,
+    ends: Vec<usize>,
+}
+
+/// Why a caller cannot go on from where it thinks it is.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum Refusal {
+    /// The two sides have not accepted the same.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// The request makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Conversation {
+    pub fn new(exchange: Exchange, prompt: Vec<Token>) -> Self {
+        Self { exchange, prompt, tokens: vec![], text: String::new(), ends: vec![] }
+    }
+
+    pub fn exchange(&self) -> Exchange {
+        self.exchange
+    }
+
+    /// What it began with.
+    pub fn prompt(&self) -> &[Token] {
+        &self.prompt
+    }
+
+    /// Behind the prompt.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// Where text travels.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The prompt and everything behind it.
+    pub fn context(&self) -> Vec<Token> {
+        [self.prompt.as_slice(), &self.tokens].concat()
+    }
+
+    /// How much was accepted.
+    pub fn position(&self) -> usize {
+        match self.exchange {
+            Exchange::Ids => self.tokens.len(),
+            Exchange::Text => self.text.len(),
+        }
+    }
+
+    /// Where this side stands.
+    pub fn prefix(&self) -> Prefix {
+        let position = self.position();
+        Prefix { position, hash: self.hash(position).unwrap_or_default() }
+    }
+
+    fn hash(&self, position: usize) -> Option<String> {
+        match self.exchange {
+            Exchange::Ids => self.tokens.get(..position).map(|t| prefix_hash(id_bytes(t))),
+            Exchange::Text => self.text.get(..position).map(prefix_hash),
+        }
+    }
+
+    /// Goes back to `prefix` if need be, and on from there with what was accepted since.
+    pub fn advance(
+        &mut self,
+        vocabulary: &dyn Vocabulary,
+        prefix: &Prefix,
+        append: &Piece,
+    ) -> Result<(), Refusal> {
+        let hash =
+            self.hash(prefix.position).ok_or(Refusal::Conflict("the position is not here"))?;
+        if hash != prefix.hash {
+            return Err(Refusal::Conflict("the prefix is another"));
+        }
+        match (self.exchange, append) {
+            (Exchange::Ids, Piece::Ids(ids)) => {
+                known(vocabulary, ids)?;
+                self.tokens.truncate(prefix.position);
+                self.tokens.extend_from_slice(ids);
+            }
+            (Exchange::Text, Piece::Text(text)) => {
+                self.truncate_text(vocabulary, prefix.position);
+                self.append_text(vocabulary, text);
+            }
+            (Exchange::Ids, Piece::Text(_)) => return Err(invalid("ids travel in this session")),
+            (Exchange::Text, Piece::Ids(_)) => return Err(invalid("text travels in this session")),
+        }
+        Ok(())
+    }
+
+    /// A continuation's tokens, without accepting it.
+    pub fn encode(
+        &self,
+        vocabulary: &dyn Vocabulary,
+        piece: &Piece,
+    ) -> Result<Vec<Token>, Refusal> {
+        match (self.exchange, piece) {
+            (Exchange::Ids, Piece::Ids(ids)) => known(vocabulary, ids).map(|()| ids.clone()),
+            (Exchange::Text, Piece::Text(text)) => Ok(vocabulary.encode(text)),
+            _ => Err(invalid("the continuation must be of the session's own kind")),
+        }
+    }
+
+    /// Accepts what this side wrote.
+    pub fn accept(&mut self, vocabulary: &dyn Vocabulary, tokens: &[Token], text: &str) {
+        match self.exchange {
+            Exchange::Ids => self.tokens.extend_from_slice(tokens),
+            Exchange::Text => self.push_tokens(vocabulary, tokens, text),
+        }
+    }
+
+    /// A token that the cut goes through is replaced by the tokens of what is left of it.
+    fn truncate_text(&mut self, vocabulary: &dyn Vocabulary, position: usize) {
+        let mut keep = self.ends.partition_point(|&end| end <= position);
+        while keep > 0 && !self.text.is_char_boundary(self.ends[keep - 1]) {
+            keep -= 1;
+        }
+        let start = if keep == 0 { 0 } else { self.ends[keep - 1] };
+        let rest = self.text[start..position].to_owned();
+        self.tokens.truncate(keep);
+        self.ends.truncate(keep);
+        self.text.truncate(start);
+        self.append_text(vocabulary, &rest);
+    }
+
+    fn append_text(&mut self, vocabulary: &dyn Vocabulary, text: &str) {
+        let tokens = vocabulary.encode(text);
+        self.push_tokens(vocabulary, &tokens, text);
+    }
+
+    fn push_tokens(&mut self, vocabulary: &dyn Vocabulary, tokens: &[Token], text: &str) {
+        let mut end = self.text.len();
+        self.text.push_str(text);
+        for &token in tokens {
+            end = (end + vocabulary.piece(token).len()).min(self.text.len());
+            self.tokens.push(token);
+            self.ends.push(end);
+        }
+        // Whatever a tokenizer adds or leaves out, the last token ends where its text does.
+        if let Some(last) = self.ends.last_mut() {
+            *last = self.text.len();
+        }
+    }
+}
+
+fn invalid(message: &str) -> Refusal {
+    Refusal::Invalid(message.into())
+}
+
+/// Refuses ids the model does not have.
+pub(crate) fn known(vocabulary: &dyn Vocabulary, ids: &[Token]) -> Result<(), Refusal> {
+    match ids.iter().find(|id| id.index() >= vocabulary.len()) {
+        Some(id) => Err(Refusal::Invalid(format!("token {} is not in the vocabulary", id.0))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use decode::fake::FakeVocabulary;
+
+    use super::*;
+
+    fn vocabulary() -> FakeVocabulary {
+        FakeVocabulary::new(&[" the", " cat", "中国", "中", " sat"])
+    }
+
+    fn spelled(conversation: &Conversation) -> Vec<String> {
+        let vocabulary = vocabulary();
+        let piece = |&t: &Token| String::from_utf8_lossy(&vocabulary.piece(t)).into_owned();
+        conversation.tokens().iter().map(piece).collect()
+    }
+
+    fn at(position: usize, prefix: &str) -> Prefix {
+        Prefix { position, hash: prefix_hash(prefix) }
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.into())
+    }
+
+    #[test]
+    fn text_grows_and_is_cut_back() {
+        let vocabulary = vocabulary();
+        let mut c = Conversation::new(Exchange::Text, vec![]);
+        c.advance(&vocabulary, &at(0, ""), &text(" the cat")).unwrap();
+        assert_eq!(spelled(&c), [" the", " cat"]);
+        c.accept(&vocabulary, &vocabulary.encode(" sat"), " sat");
+        assert_eq!(c.prefix(), at(12, " the cat sat"));
+        c.advance(&vocabulary, &at(8, " the cat"), &text("中国")).unwrap();
+        assert_eq!(spelled(&c), [" the", " cat", "中国"]);
+        // The cut goes through a token: what is left of it gets its own.
+        c.advance(&vocabulary, &at(11, " the cat中"), &text(" sat")).unwrap();
+        assert_eq!(spelled(&c), [" the", " cat", "中", " sat"]);
+        assert_eq!(c.text(), " the cat中 sat");
+    }
+
+    #[test]
+    fn another_prefix_is_refused_and_changes_nothing() {
+        let vocabulary = vocabulary();
+        let mut c = Conversation::new(Exchange::Text, vec![]);
+        c.advance(&vocabulary, &at(0, ""), &text(" the 中")).unwrap();
+        for wrong in [at(9, " the 中x"), at(4, " cat"), at(6, " the 中")] {
+            let refused = c.advance(&vocabulary, &wrong, &text("x"));
+            assert!(matches!(refused, Err(Refusal::Conflict(_))), "{wrong:?}");
+        }
+        assert_eq!(c.text(), " the 中");
+        assert!(matches!(
+            c.advance(&vocabulary, &at(0, ""), &Piece::Ids(vec![])),
+            Err(Refusal::Invalid(_))
+        ));
+    }
+
+    #[test]
+    fn ids_grow_and_are_cut_back() {
+        let vocabulary = vocabulary();
+        let mut c = Conversation::new(Exchange::Ids, vec![Token(1)]);
+        let ids = |ids: &[u32]| ids.iter().copied().map(Token).collect::<Vec<_>>();
+        let at_ids = |prefix: &[u32]| Prefix {
+            position: prefix.len(),
+            hash: prefix_hash(id_bytes(&ids(prefix))),
+        };
+        c.advance(&vocabulary, &at_ids(&[]), &Piece::Ids(ids(&[5, 6, 7]))).unwrap();
+        c.advance(&vocabulary, &at_ids(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
+        assert_eq!(c.context(), ids(&[1, 5, 9]));
+        let refused = c.advance(&vocabulary, &at_ids(&[5, 9]), &Piece::Ids(ids(&[99_999])));
+        assert!(matches!(refused, Err(Refusal::Invalid(m)) if m.contains("99999")));
+        assert!(c.advance(&vocabulary, &at_ids(&[5, 6]), &Piece::Ids(vec![])).is_err());
+    }
+}

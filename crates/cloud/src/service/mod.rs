@@ -1,0 +1,96 @@
+//! The cloud's sessions as plain code: what the HTTP server serves, and what a cloud in the same
+//! process is asked directly.
+//!
+//! - [`Service`]: open, next, score, close; one file each for what takes more than a few lines
+//! - `sessions`: who is here, and who has to leave when memory is full
+//! - `conversation`: what was accepted, in the cloud's own tokens; pure
+//! - `writer`: the next tokens, or the next word
+//! - [`collector`]: what edges see, for a service that collects it
+//! - [`lazy`]: the model, loaded when the first session needs it
+//! - [`error`]: why a request is refused
+//!
+//! A call whose future is dropped stops the work within a few tokens, and the session stays usable.
+
+pub mod collector;
+mod conversation;
+pub mod error;
+pub mod lazy;
+mod next;
+mod open;
+mod score;
+mod sessions;
+mod writer;
+
+use std::{fmt, sync::Arc};
+
+use self::sessions::Sessions;
+use crate::protocol::{Cost, Health};
+
+pub use collector::{Collector, Observation, SampleCounts};
+pub use error::ServiceError;
+pub use lazy::LazyModel;
+
+/// How a service behaves.
+#[derive(Clone)]
+pub struct ServiceConfig {
+    /// Whether caches are kept between answers. Only for measuring what that is worth.
+    pub reuse: bool,
+    /// Where samples of live use go, if they are collected.
+    pub collector: Option<Arc<dyn Collector>>,
+    /// Who is told what answers cost.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self { reuse: true, collector: None, observer: None }
+    }
+}
+
+/// Watches a service, for metrics.
+pub trait Observer: Send + Sync {
+    /// A question was answered. One that is answered from memory does not count.
+    fn answered(&self, cost: &Cost);
+}
+
+/// Sessions of many edges with one large model.
+pub struct Service {
+    model: LazyModel,
+    config: ServiceConfig,
+    sessions: Sessions,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("sessions", &self.sessions.count()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Nothing is loaded before the first session.
+    pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
+        Self { model, config, sessions: Sessions::default() }
+    }
+
+    /// Ends a session and frees its memory.
+    pub async fn close(&self, id: &str) -> Result<(), ServiceError> {
+        self.sessions.remove(id).await.map(drop)
+    }
+
+    /// What there is; loads nothing.
+    pub fn health(&self) -> Health {
+        Health {
+            status: "ok".into(),
+            service: "tandem-cloud".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            loaded: self.model.loaded().is_some(),
+            sessions: self.sessions.count(),
+            footprint: self.model.loaded().map(|model| model.footprint()),
+        }
+    }
+
+    /// How many sessions are open.
+    pub fn sessions(&self) -> usize {
+        self.sessions.count()
+    }
+}

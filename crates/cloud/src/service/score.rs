@@ -1,0 +1,84 @@
+//! How likely is a continuation?
+
+use std::time::Instant;
+
+use decode::{Answered, Edge, Token, Vocabulary, text::TextStream};
+use engine::EngineError;
+
+use super::{
+    Service, ServiceError,
+    sessions::{Session, advance, refuse},
+    writer::milliseconds,
+};
+use crate::protocol::{Cost, Judged, Prefix, Score, Scores};
+
+impl Service {
+    /// Judges every token of a continuation in one prefill; none of it is accepted.
+    pub async fn score(&self, id: &str, score: Score) -> Result<Scores, ServiceError> {
+        let started = Instant::now();
+        let mut guard = self.sessions.acquire(id).await?;
+        let session = guard.session()?;
+        advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
+        let vocabulary = session.sequence.model().vocabulary().clone();
+        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation);
+        let given = given.map_err(|refusal| refuse(refusal, session))?;
+        if given.is_empty() {
+            return Err(ServiceError::invalid("the continuation is empty"));
+        }
+        let context = session.conversation.context();
+        let (tokens, limit) = (context.len() + given.len(), session.sequence.model().context());
+        if tokens > limit {
+            return Err(ServiceError::ContextFull { tokens, context: limit });
+        }
+        let (scores, read) = self.judge(session, &context, &given).await?;
+        let prefill = scores.reading.prefill + scores.reading.decode;
+        let cost = Cost {
+            prefilled: read,
+            cached: tokens - read.min(tokens),
+            prefill_ms: milliseconds(prefill),
+            queued_ms: milliseconds(started.elapsed().saturating_sub(prefill)),
+            ..Cost::default()
+        };
+        let mut stream = TextStream::default();
+        let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| Judged {
+            given: Answered {
+                id: Some(id),
+                text: stream.push(&vocabulary.piece(id)),
+                logprob: Some(scored.logprob),
+            },
+            greedy: greedy(vocabulary.as_ref(), scored.greedy, scored.greedy_logprob),
+        });
+        Ok(Scores { tokens: tokens.collect(), cost })
+    }
+
+    /// Reads the context as far as it is not cached, then the continuation; the latter does not
+    /// stay.
+    async fn judge(
+        &self,
+        session: &mut Session,
+        context: &[Token],
+        given: &[Token],
+    ) -> Result<(engine::Scores, usize), ServiceError> {
+        let mut read = 0;
+        loop {
+            let cached = session.sequence.keep_common(context);
+            if cached < context.len() {
+                let output = self.sessions.read(&mut session.sequence, &context[cached..]).await?;
+                read += output.reading.tokens;
+            }
+            match session.sequence.score(given).await {
+                Err(EngineError::Full { .. }) if self.sessions.evict_one() => {}
+                other => {
+                    let scores = other?;
+                    read += scores.reading.tokens;
+                    return Ok((scores, read));
+                }
+            }
+        }
+    }
+}
+
+fn greedy(vocabulary: &dyn Vocabulary, id: Token, logprob: f32) -> Answered {
+    let text = String::from_utf8_lossy(&vocabulary.piece(id)).into_owned();
+    Answered { id: Some(id), text, logprob: Some(logprob) }
+}

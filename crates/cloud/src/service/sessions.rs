@@ -1,0 +1,172 @@
+//! Who is here, and who has to leave when memory is full.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use decode::Token;
+use engine::{EngineError, Model, Output, Sequence};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{
+    collector::SharedStates,
+    conversation::{Conversation, Refusal},
+    error::ServiceError,
+};
+use crate::protocol::{Answer, Piece, Prefix};
+
+/// How many evicted sessions are remembered, to tell their owners so.
+const REMEMBERED: usize = 4096;
+
+/// One conversation of one edge.
+pub(crate) struct Session {
+    pub id: String,
+    pub sequence: Sequence,
+    pub conversation: Conversation,
+    /// The last question's number and its answer, should it be asked again.
+    pub last: Option<(u64, Answer)>,
+    /// The states its edge shares, if it does.
+    pub shared: Option<SharedStates>,
+}
+
+/// A session that nobody else uses at the moment.
+pub(crate) struct SessionGuard(OwnedMutexGuard<Option<Session>>);
+
+impl SessionGuard {
+    /// The session, unless it was evicted while we waited for it.
+    pub fn session(&mut self) -> Result<&mut Session, ServiceError> {
+        self.0.as_mut().ok_or(ServiceError::Evicted)
+    }
+}
+
+/// Brings a session to where its caller is.
+pub(crate) fn advance(
+    session: &mut Session,
+    prefix: &Prefix,
+    append: &Piece,
+) -> Result<(), ServiceError> {
+    let vocabulary = session.sequence.model().vocabulary().clone();
+    let moved = session.conversation.advance(vocabulary.as_ref(), prefix, append);
+    moved.map_err(|refusal| refuse(refusal, session))
+}
+
+/// Tells a caller why it cannot go on.
+pub(crate) fn refuse(refusal: Refusal, session: &Session) -> ServiceError {
+    match refusal {
+        Refusal::Conflict(message) => {
+            ServiceError::conflict(message, session.conversation.prefix())
+        }
+        Refusal::Invalid(message) => ServiceError::invalid(message),
+    }
+}
+
+type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
+
+#[derive(Default)]
+struct Table {
+    live: HashMap<String, (Shared, u64)>,
+    evicted: VecDeque<String>,
+    clock: u64,
+}
+
+/// All sessions.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    table: Mutex<Table>,
+}
+
+impl Sessions {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn count(&self) -> usize {
+        self.table().live.len()
+    }
+
+    pub fn insert(&self, session: Session) {
+        let mut table = self.table();
+        table.clock += 1;
+        let now = table.clock;
+        let id = session.id.clone();
+        table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
+    }
+
+    /// Waits until nobody else uses the session.
+    pub async fn acquire(&self, id: &str) -> Result<SessionGuard, ServiceError> {
+        let shared = self.touch(id)?;
+        Ok(SessionGuard(shared.lock_owned().await))
+    }
+
+    fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
+        let mut table = self.table();
+        table.clock += 1;
+        let now = table.clock;
+        if let Some((shared, used)) = table.live.get_mut(id) {
+            *used = now;
+            return Ok(shared.clone());
+        }
+        if table.evicted.iter().any(|e| e == id) {
+            return Err(ServiceError::Evicted);
+        }
+        Err(ServiceError::UnknownSession)
+    }
+
+    /// Ends a session; gives back what it was.
+    pub async fn remove(&self, id: &str) -> Result<Session, ServiceError> {
+        let mut guard = self.acquire(id).await?;
+        self.table().live.remove(id);
+        guard.0.take().ok_or(ServiceError::Evicted)
+    }
+
+    /// Evicts the session that was not used for longest, of those nobody uses right now. `false`
+    /// when there is none.
+    pub fn evict_one(&self) -> bool {
+        let mut table = self.table();
+        let mut oldest: Vec<_> = table
+            .live
+            .iter()
+            .map(|(id, (shared, used))| (*used, id.clone(), shared.clone()))
+            .collect();
+        oldest.sort_unstable_by_key(|(used, ..)| *used);
+        for (_, id, shared) in oldest {
+            if let Ok(mut session) = shared.try_lock() {
+                tracing::info!(session = id, "evicted to make room");
+                // Dropping the sequence frees its part of the cache.
+                session.take();
+                table.live.remove(&id);
+                table.evicted.push_back(id);
+                if table.evicted.len() > REMEMBERED {
+                    table.evicted.pop_front();
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A new sequence, evicting whom it must.
+    pub async fn open_sequence(&self, model: &Model) -> Result<Sequence, ServiceError> {
+        loop {
+            match model.open().await {
+                Err(EngineError::NoSequence { .. }) if self.evict_one() => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Reads tokens, evicting whom it must. The sequence's own session is in use, so it stays.
+    pub async fn read(
+        &self,
+        sequence: &mut Sequence,
+        tokens: &[Token],
+    ) -> Result<Output, ServiceError> {
+        loop {
+            match sequence.read(tokens, false).await {
+                Err(EngineError::Full { .. }) if self.evict_one() => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How Tandem's own cloud is reached: over HTTP, or by a call in the same process.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use decode::{CloudError, Sent};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
+
+use crate::{
+    http::Http,
+    protocol::{Answer, Failure, Health, Next, Open, Opened, Score, Scores, code},
+    service::{Service, ServiceError},
+};
+
+/// What messages call a cloud that has no address.
+pub(crate) const HERE: &str = "this process";
+
+/// How long a cloud may take to say that it is there.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A way to a cloud. Clones share the account of what was sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Transport {
+    Http(Http),
+    InProcess(InProcess),
+}
+
+/// A service that is called directly: nothing is serialised, and nothing leaves the device.
+#[derive(Clone, Debug)]
+pub(crate) struct InProcess {
+    service: Arc<Service>,
+    /// The words the service was given since somebody took account of them.
+    words: Arc<Mutex<String>>,
+}
+
+impl InProcess {
+    pub fn new(service: Arc<Service>) -> Self {
+        Self { service, words: Arc::default() }
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, SessionFailure> {
+        match timeout(limit, call).await {
+            Ok(answer) => answer.map_err(SessionFailure::from),
+            Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
+        }
+    }
+}
+
+impl Transport {
+    /// Takes note of words that are about to be sent.
+    pub fn note(&self, words: &str) {
+        match self {
+            Self::Http(http) => http.note(words),
+            Self::InProcess(here) => {
+                here.words.lock().unwrap_or_else(PoisonError::into_inner).push_str(words);
+            }
+        }
+    }
+
+    /// Takes the account of what was sent. In this process no byte leaves the device, but the words
+    /// the cloud was given are told all the same.
+    pub fn take_sent(&self) -> Sent {
+        match self {
+            Self::Http(http) => http.take_sent(),
+            Self::InProcess(here) => {
+                let mut words = here.words.lock().unwrap_or_else(PoisonError::into_inner);
+                Sent { bytes: 0, text: std::mem::take(&mut words) }
+            }
+        }
+    }
+
+    pub async fn health(&self) -> Result<Health, CloudError> {
+        match self {
+            Self::Http(http) => http.read(&http.get("/health", HEALTH_TIMEOUT).await?),
+            Self::InProcess(here) => Ok(here.service.health()),
+        }
+    }
+
+    /// One way there and back; `path` is where a server has as little to do as possible.
+    pub async fn ping(&self, path: &str, within: Duration) -> Result<(), CloudError> {
+        match self {
+            Self::Http(http) => {
+                let reply = http.get(path, within.min(HEALTH_TIMEOUT)).await?;
+                if reply.is_good() { Ok(()) } else { Err(http.refusal(&reply)) }
+            }
+            Self::InProcess(_) => self.health().await.map(drop),
+        }
+    }
+
+    pub async fn open(&self, open: Open, within: Duration) -> Result<Opened, SessionFailure> {
+        match self {
+            Self::Http(http) => post(http, "/v1/sessions", &open, within).await,
+            Self::InProcess(here) => here.within(within, here.service.open(open)).await,
+        }
+    }
+
+    pub async fn next(
+        &self,
+        id: &str,
+        next: Next,
+        within: Duration,
+    ) -> Result<Answer, SessionFailure> {
+        match self {
+            Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, within).await,
+            Self::InProcess(here) => here.within(within, here.service.next(id, next)).await,
+        }
+    }
+
+    pub async fn score(
+        &self,
+        id: &str,
+        score: Score,
+        within: Duration,
+    ) -> Result<Scores, SessionFailure> {
+        match self {
+            Self::Http(http) => {
+                post(http, &format!("/v1/sessions/{id}/score"), &score, within).await
+            }
+            Self::InProcess(here) => here.within(within, here.service.score(id, score)).await,
+        }
+    }
+
+    /// Whether the session is forgotten now or evicted later matters to nobody here.
+    pub async fn close(&self, id: &str) {
+        match self {
+            Self::Http(http) => http.delete(&format!("/v1/sessions/{id}")).await,
+            Self::InProcess(here) => {
+                if let Err(error) = here.service.close(id).await {
+                    tracing::debug!(%error, "a session was not closed");
+                }
+            }
+        }
+    }
+}
+
+async fn post<T: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    body: &impl Serialize,
+    within: Duration,
+) -> Result<T, SessionFailure> {
+    let reply = http.post(path, body, within).await?;
+    if !reply.is_good()
+        && let Ok(Failure { error, .. }) = serde_json::from_slice(&reply.body)
+    {
+        let full = error.code == code::CONTEXT_FULL;
+        let told = if full { CloudError::ContextFull } else { http.refusal(&reply) };
+        return Err(SessionFailure { code: Some(error.code), error: told });
+    }
+    Ok(http.read(&reply)?)
+}
+
+/// What came back instead of an answer.
+#[derive(Debug)]
+pub(crate) struct SessionFailure {
+    /// One of [`code`], where the service itself refused.
+    pub code: Option<String>,
+    /// What it means to whoever cannot mend it.
+    pub error: CloudError,
+}
+
+impl From<CloudError> for SessionFailure {
+    fn from(error: CloudError) -> Self {
+        Self { code: None, error }
+    }
+}
+
+impl From<ServiceError> for SessionFailure {
+    fn from(error: ServiceError) -> Self {
+        let told = match &error {
+            ServiceError::ContextFull { .. } => CloudError::ContextFull,
+            other => CloudError::Refused {
+                status: other.status(),
+                message: other.to_string(),
+                retry_after: None,
+            },
+        };
+        Self { code: Some(error.code().into()), error: told }
+    }
+}

@@ -1,0 +1,155 @@
+//! The loop over every dialect gives what the same model gives without a network between.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use decode::{
+    Ask, Cloud, Exchange, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Router,
+    Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Want,
+    fake::{FakeCloud, FakeEdge, FakeModel},
+};
+use tandem_cloud::{Engine, Remote, Settings};
+
+use crate::common::{Dialect, Fake, PIECES, model, prompt};
+
+const OTHER_PIECES: &[&str] = &[" the", " dog", " ran", ".", "\n", " on", "s", "中国", "7", " a"];
+
+/// Trust is the likeliest token's probability.
+struct Top1;
+
+impl Router for Top1 {
+    fn score(&self, step: &Step) -> Score {
+        Score::new(step.distribution().top1)
+    }
+}
+
+struct Outcome {
+    tokens: Vec<Token>,
+    text: String,
+    cloud: usize,
+    fallbacks: usize,
+    degraded: usize,
+    reason: Option<FinishReason>,
+}
+
+async fn joint<C: Cloud>(edge: FakeModel, cloud: C, tau: f32) -> Outcome {
+    let prompt = prompt(&edge.vocabulary, &[Message::user("Hello")]);
+    let threshold = Threshold::new(tau).unwrap();
+    let routing =
+        Routing { router: Top1, policy: threshold.into(), cloud, on_error: OnCloudError::Keep };
+    let limits = Limits { max_tokens: 40, stops: vec![] };
+    let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits };
+    let mut session = Session::new(FakeEdge::new(edge, 1000), Some(routing), plan).unwrap();
+    while session.next().await.unwrap().is_some() {}
+    let transcript = session.transcript();
+    let count = |source| transcript.shown().iter().filter(|t| t.source == source).count();
+    Outcome {
+        tokens: transcript.tokens().to_vec(),
+        text: transcript.text(),
+        cloud: count(Source::Cloud),
+        fallbacks: count(Source::Fallback),
+        degraded: transcript.shown().iter().filter(|t| t.degraded.is_some()).count(),
+        reason: transcript.finish_reason(),
+    }
+}
+
+#[tokio::test]
+async fn who_answers_is_found_out() {
+    for dialect in Dialect::ALL {
+        let fake = Fake::start(dialect, 1).await;
+        let mut remote = fake.remote(fake.settings());
+        let introduction = remote.meet().await.unwrap();
+        assert_eq!(introduction.engine, dialect.engine());
+        let matched = introduction.matched.unwrap();
+        assert_eq!(matched.vocabulary.is_ok(), dialect != Dialect::OpenAi, "{matched:?}");
+        assert_eq!(matched.template.is_ok(), dialect != Dialect::OpenAi, "{matched:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_vocabulary_ids_travel_and_nothing_differs() {
+    for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::OpenAi) {
+        for seed in 0..12 {
+            let fake = Fake::start(dialect, 100 + seed).await;
+            for tau in [0.4, 1.0] {
+                let here = FakeCloud::new(model(100 + seed), fake.prompt(), Exchange::Ids);
+                let expected = joint(model(seed), here, tau).await;
+                let there = joint(model(seed), fake.remote(fake.settings()), tau).await;
+                assert_eq!(there.tokens, expected.tokens, "{dialect:?} {seed} {tau}");
+                assert_eq!((there.cloud, there.reason), (expected.cloud, expected.reason));
+                assert_eq!((there.fallbacks, there.degraded), (0, 0));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_vocabularies_text_travels_and_the_trace_says_so() {
+    let mut degraded = 0;
+    for dialect in Dialect::ALL {
+        for seed in 0..12 {
+            let fake = Fake::start(dialect, 100 + seed).await;
+            let edge = FakeModel::new(seed, OTHER_PIECES);
+            let here = FakeCloud::new(model(100 + seed), fake.prompt(), Exchange::Text);
+            let expected = joint(edge.clone(), here, 1.0).await;
+            let remote = Remote::new(fake.settings(), fake.opening(OTHER_PIECES)).unwrap();
+            let there = joint(edge, remote, 1.0).await;
+            assert_eq!(there.text, expected.text, "{dialect:?} {seed}");
+            assert_eq!((there.cloud, there.fallbacks), (expected.cloud, 0));
+            assert_eq!(there.degraded, there.cloud);
+            degraded += there.degraded;
+        }
+    }
+    assert!(degraded > 100, "{degraded}");
+}
+
+#[tokio::test]
+async fn a_cloud_alone_writes_the_same_text() {
+    for dialect in Dialect::ALL {
+        for seed in 0..12 {
+            let fake = Fake::start(dialect, seed).await;
+            let limits = || Limits { max_tokens: 40, stops: vec![] };
+            let here = FakeCloud::new(model(seed), fake.prompt(), Exchange::Ids);
+            let mut expected = Relay::new(here, Sampling::default(), limits());
+            while expected.next().await.unwrap().is_some() {}
+            let mut opening = fake.opening(PIECES);
+            opening.edge = None;
+            let remote = Remote::new(fake.settings(), opening).unwrap();
+            let mut there = Relay::new(remote, Sampling::default(), limits());
+            while there.next().await.unwrap().is_some() {}
+            let (there, expected) = (there.transcript(), expected.transcript());
+            assert_eq!(there.text(), expected.text(), "{dialect:?} {seed}");
+            assert_eq!(there.finish_reason(), expected.finish_reason(), "{dialect:?} {seed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_sent_only_what_is_new() {
+    let fake = Fake::start(Dialect::SglangStreaming, 5).await;
+    let mut remote = fake.remote(fake.settings());
+    remote.open().await.unwrap();
+    let sampling = Sampling::default();
+    let mut tokens = vec![];
+    for _ in 0..4 {
+        let ask = Ask { tokens: &tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
+        let answer = remote.next(ask).await.unwrap();
+        tokens.extend(answer.tokens.iter().filter_map(|t| t.id));
+        tokens.extend([Token(258), Token(259)]);
+    }
+    let carried = fake.carried.lock().unwrap().clone();
+    assert_eq!(carried, [fake.prompt().len(), 2, 2, 2]);
+    // What it wrote was not accepted: the session cannot go back, and all is sent from now on.
+    for length in [3, 4] {
+        let tokens = &tokens[..length];
+        let ask = Ask { tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
+        remote.next(ask).await.unwrap();
+        assert_eq!(fake.carried.lock().unwrap().last(), Some(&(fake.prompt().len() + length)));
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_named_is_believed() {
+    let fake = Fake::start(Dialect::LlamaServer, 1).await;
+    let settings = Settings { engine: Some(Engine::Sglang), ..fake.settings() };
+    let error = fake.remote(settings).open().await.unwrap_err().to_string();
+    assert!(error.contains("404"), "{error}");
+}

@@ -1,0 +1,9 @@
+//! The client of clouds, against servers that are made up here.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+mod dialects;
+mod misbehaviour;
+mod serial;
+mod share;
+mod tls;

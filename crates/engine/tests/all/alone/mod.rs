@@ -1,5 +1,0 @@
-//! With real weights, so one at a time: `scripts/test.sh` runs what is in here alone.
-
-mod llama;
-mod onnx_export;
-mod onnx_real;

@@ -1,0 +1,8 @@
+//! All tests of the engines except `onnx_library.rs`, which needs a process without ONNX Runtime.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod gguf;
+mod onnx;
+mod plain_loop;
+mod rounding;
+mod serial;

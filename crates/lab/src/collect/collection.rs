@@ -1,0 +1,392 @@
+//! A folder of collected samples, filled little by little and never spoilt by a kill.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `collection.json` | what is collected: models, data, seed. Another run must agree with it |
+//! | `shard-00007.safetensors` | the samples of some examples; written whole or not at all |
+//! | `shard-00007.open.jsonl` | of them, the positions that may be rolled out |
+//! | `rollouts-1.jsonl`, `rollouts-2.jsonl` | how roll-outs ended, a line each, by round |
+//! | `joint-00007.safetensors` | samples from joint decodes, of the second round |
+//! | `traffic-00007.safetensors` | samples of live use; such a folder holds nothing else |
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+use decode::{Exchange, Token, sampling};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use router::atomic;
+
+use super::{
+    sample::{Label, LabelSource, Sample, SampleError, read_shard, write_shard},
+    traffic,
+};
+
+/// How many examples a shard holds: a kill loses at most this much work a worker.
+pub const SHARD: usize = 16;
+
+/// What is collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionInfo {
+    /// The format of the folder.
+    pub format: u32,
+    /// The fingerprint of the edge and its adapters.
+    pub model: String,
+    pub model_name: String,
+    /// The length of its hidden state.
+    pub hidden: usize,
+    pub cloud: String,
+    pub exchange: Exchange,
+    /// A digest of the examples.
+    pub examples: String,
+    /// How many there are; of live use, how many there were so far.
+    pub count: usize,
+    /// Which roll-outs are made.
+    pub seed: u64,
+}
+
+impl CollectionInfo {
+    /// The format this program writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// A position where the edge did not choose what the reference has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenPosition {
+    pub example: u32,
+    /// How many tokens of its answer stand before it.
+    pub position: u32,
+    /// The token to continue with; `None` for whatever the edge proposes there.
+    pub proposed: Option<Token>,
+    /// Whether the cloud chose what the reference has: then there is a label already, though the
+    /// edge's token may do no harm.
+    #[serde(default)]
+    pub ask: bool,
+}
+
+/// How a roll-out ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollOut {
+    pub example: u32,
+    pub position: u32,
+    /// Whether the answer came out right.
+    pub right: bool,
+}
+
+/// Why a collection cannot be used.
+#[derive(Debug, Error)]
+pub enum CollectionError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is not part of a collection: {reason}; delete the file to collect it again", path.display())]
+    Malformed { path: PathBuf, reason: String },
+    #[error(
+        "{} holds another collection ({what} differs: {there} there, {here} here): give another \
+         folder, or delete this one", path.display()
+    )]
+    Mismatch { path: PathBuf, what: &'static str, there: String, here: String },
+    #[error("another process collects into {}: give another folder, or end that one", path.display())]
+    InUse { path: PathBuf },
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+}
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    pub(super) folder: PathBuf,
+    pub(super) info: CollectionInfo,
+}
+
+impl Collection {
+    /// Begins a collection, or resumes one.
+    pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
+        let path = folder.join("collection.json");
+        let here = Self { folder: folder.to_owned(), info };
+        if !path.exists() {
+            fs::create_dir_all(folder).map_err(|source| io_error(folder, source))?;
+            here.write_info()?;
+            return Ok(here);
+        }
+        Self::read(folder)?.check(&here.info)?;
+        for round in [Round::One, Round::Two] {
+            let path = here.rollouts_path(round);
+            repair(&path).map_err(|source| io_error(&path, source))?;
+        }
+        Ok(here)
+    }
+
+    /// Says what differs where something else is to be collected.
+    pub(super) fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
+        let (a, b) = (&self.info, other);
+        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Mismatch {
+            path: self.folder.clone(),
+            what,
+            there: there.to_string(),
+            here: here.to_string(),
+        };
+        if a.model != b.model {
+            return Err(differs("the edge", &a.model_name, &b.model_name));
+        }
+        if a.hidden != b.hidden {
+            return Err(differs("the length of hidden states", &a.hidden, &b.hidden));
+        }
+        if a.cloud != b.cloud {
+            return Err(differs("the cloud", &a.cloud, &b.cloud));
+        }
+        if a.examples != b.examples {
+            return Err(differs("the data", &a.examples, &b.examples));
+        }
+        if a.exchange != b.exchange {
+            let name = |e| format!("{e:?}").to_lowercase();
+            return Err(differs("what travels", &name(a.exchange), &name(b.exchange)));
+        }
+        if a.seed != b.seed {
+            return Err(differs("the seed", &a.seed, &b.seed));
+        }
+        Ok(())
+    }
+
+    /// Opens a collection that was made before.
+    pub fn read(folder: &Path) -> Result<Self, CollectionError> {
+        let path = folder.join("collection.json");
+        let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
+        let info: CollectionInfo =
+            serde_json::from_slice(&json).map_err(|e| malformed(&path, e.to_string()))?;
+        if info.format > CollectionInfo::FORMAT {
+            let reason =
+                format!("format {}, this program reads {}", info.format, CollectionInfo::FORMAT);
+            return Err(malformed(&path, reason));
+        }
+        Ok(Self { folder: folder.to_owned(), info })
+    }
+
+    pub(super) fn write_info(&self) -> Result<(), CollectionError> {
+        let path = self.folder.join("collection.json");
+        let json = serde_json::to_vec_pretty(&self.info);
+        let json = json.map_err(|e| malformed(&path, e.to_string()))?;
+        atomic::write(&path, &json).map_err(|source| io_error(&path, source))
+    }
+
+    pub fn info(&self) -> &CollectionInfo {
+        &self.info
+    }
+
+    /// How many shards there are to be.
+    pub fn shards(&self) -> usize {
+        self.info.count.div_ceil(SHARD)
+    }
+
+    /// The examples of a shard.
+    pub fn examples(&self, shard: usize) -> std::ops::Range<usize> {
+        shard * SHARD..((shard + 1) * SHARD).min(self.info.count)
+    }
+
+    /// The shards of this kind that are not there yet.
+    pub fn missing(&self, kind: SampleSet) -> Vec<usize> {
+        (0..self.shards()).filter(|&shard| !self.has(kind, shard)).collect()
+    }
+
+    /// How many examples these shards have.
+    pub fn count(&self, shards: &[usize]) -> usize {
+        shards.iter().map(|&shard| self.examples(shard).len()).sum()
+    }
+
+    /// Whether a shard of this kind is there.
+    pub fn has(&self, kind: SampleSet, shard: usize) -> bool {
+        self.path(kind, shard).exists()
+            && (kind == SampleSet::Joint || self.open_path(shard).exists())
+    }
+
+    /// Writes a shard; what only a roll-out can label goes beside it.
+    pub fn write(
+        &self,
+        kind: SampleSet,
+        shard: usize,
+        samples: &[Sample],
+        open: &[OpenPosition],
+    ) -> Result<(), CollectionError> {
+        if kind == SampleSet::Forced {
+            let path = self.open_path(shard);
+            let mut lines = vec![];
+            for place in open {
+                let line =
+                    serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
+                lines.extend(line);
+                lines.push(b'\n');
+            }
+            atomic::write(&path, &lines).map_err(|source| io_error(&path, source))?;
+        }
+        // The shard comes last: where it is, everything is.
+        Ok(write_shard(&self.path(kind, shard), self.info.hidden, samples)?)
+    }
+
+    /// The positions to roll out: all that neither model got right, or as many as wanted, drawn by
+    /// the seed. With `asks`, those that the cloud got right come first.
+    pub fn drawn(&self, most: usize, asks: bool) -> Result<Vec<OpenPosition>, CollectionError> {
+        let mut open: Vec<OpenPosition> = vec![];
+        for shard in (0..self.shards()).filter(|&s| self.has(SampleSet::Forced, s)) {
+            open.extend(read_lines::<OpenPosition>(&self.open_path(shard))?);
+        }
+        open.retain(|o| asks || !o.ask);
+        let order = |o: &OpenPosition| {
+            let place = u64::from(o.example) << 32 | u64::from(o.position);
+            let drawn = sampling::hash(self.info.seed, usize::try_from(place).unwrap_or(0));
+            (!o.ask, drawn, place)
+        };
+        open.sort_by_key(order);
+        open.truncate(most);
+        // Neighbours share a context.
+        open.sort_by_key(|o| (o.example, o.position));
+        Ok(open)
+    }
+
+    /// The roll-outs of a round that are done.
+    pub fn rolled_out(&self, round: Round) -> Result<Vec<RollOut>, CollectionError> {
+        read_lines(&self.rollouts_path(round))
+    }
+
+    /// Adds how a roll-out ended.
+    pub fn add_rollout(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
+        let path = self.rollouts_path(round);
+        let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
+        let failed = |source| io_error(&path, source);
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+    }
+
+    /// Everything, with what roll-outs found; the later round has the last word.
+    pub fn samples(&self) -> Result<Vec<Sample>, CollectionError> {
+        let mut rolled = HashMap::new();
+        for round in [Round::One, Round::Two] {
+            for r in self.rolled_out(round)? {
+                rolled.insert((r.example, r.position), r.right);
+            }
+        }
+        let mut samples = self.read_samples()?;
+        let disagree =
+            |s: &&mut Sample| matches!(s.label_source, LabelSource::Neither | LabelSource::Cloud);
+        for sample in samples.iter_mut().filter(disagree) {
+            if let Some(right) = rolled.get(&(sample.example, sample.position)) {
+                sample.label = if *right { Label::Trust } else { Label::Ask };
+                sample.label_source = LabelSource::RollOut;
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Everything as it was read, without any roll-out.
+    pub fn read_samples(&self) -> Result<Vec<Sample>, CollectionError> {
+        let mut samples = vec![];
+        for path in self.files() {
+            samples.extend(read_shard(&path)?);
+        }
+        Ok(samples)
+    }
+
+    /// The shards that are there, in order.
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let kinds = |shard| [(SampleSet::Forced, shard), (SampleSet::Joint, shard)];
+        let collected = (0..self.shards()).flat_map(kinds).filter(|&(kind, n)| self.has(kind, n));
+        collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
+    }
+
+    /// A digest of everything in it.
+    pub fn digest(&self) -> Result<String, CollectionError> {
+        let mut hash = Sha256::new();
+        for path in self.files() {
+            hash.update(fs::read(&path).map_err(|source| io_error(&path, source))?);
+        }
+        for round in [Round::One, Round::Two] {
+            let mut all = self.rolled_out(round)?;
+            all.sort_by_key(|r| (r.example, r.position));
+            for r in all {
+                hash.update(format!("{} {} {}\n", r.example, r.position, r.right));
+            }
+        }
+        Ok(decode::hex(&hash.finalize()[..8]))
+    }
+
+    fn path(&self, kind: SampleSet, shard: usize) -> PathBuf {
+        let name = match kind {
+            SampleSet::Forced => "shard",
+            SampleSet::Joint => "joint",
+        };
+        self.folder.join(format!("{name}-{shard:05}.safetensors"))
+    }
+
+    fn open_path(&self, shard: usize) -> PathBuf {
+        self.folder.join(format!("shard-{shard:05}.open.jsonl"))
+    }
+
+    fn rollouts_path(&self, round: Round) -> PathBuf {
+        self.folder.join(match round {
+            Round::One => "rollouts-1.jsonl",
+            Round::Two => "rollouts-2.jsonl",
+        })
+    }
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleSet {
+    /// AnswerStyle answers, read with teacher forcing.
+    Forced,
+    Joint,
+}
+
+/// Who rolls out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    One,
+    /// The edge, and the cloud where an earlier router asks it.
+    Two,
+}
+
+/// Cuts off a last line that a kill cut short.
+fn repair(path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let written = fs::read(path)?;
+    let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    if whole < written.len() {
+        OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
+    }
+    Ok(())
+}
+
+/// Whole lines only: somebody may be writing the last one.
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(source) => return Err(io_error(path, source)),
+    };
+    let mut file = BufReader::new(file);
+    let (mut all, mut line) = (vec![], String::new());
+    while file.read_line(&mut line).map_err(|source| io_error(path, source))? > 0 {
+        if line.ends_with('\n') && line.len() > 1 {
+            all.push(serde_json::from_str(&line).map_err(|e| malformed(path, e.to_string()))?);
+        }
+        line.clear();
+    }
+    Ok(all)
+}
+
+pub(super) fn io_error(path: &Path, source: io::Error) -> CollectionError {
+    CollectionError::Io { path: path.to_owned(), source }
+}
+
+fn malformed(path: &Path, reason: String) -> CollectionError {
+    CollectionError::Malformed { path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Runs both models over worked answers and keeps what a router can learn from.
+//!
+//! First every answer is read by the edge and scored by the cloud, shard by shard. Then positions
+//! that neither model got right are rolled out, a seeded sample of them. With a router a second round
+//! follows: the roll-outs are made by the joint decode itself, and states from joint decodes are
+//! added.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use decode::{Message, Router, Threshold, ThresholdPolicy, Token, Vocabulary};
+use sha2::{Digest, Sha256};
+use tandem::{Mode, NamedRouter, Tandem};
+
+use super::{
+    Collection, CollectionInfo, Label, LabelSource, Sample, joint, labels::read_all,
+    rollout::roll_out_all,
+};
+use crate::{
+    Error,
+    eval::{AnswerStyle, Example},
+    progress::Progress,
+    worker::{Decoding, Worker},
+};
+
+/// What is collected, and how.
+#[derive(Clone, Debug)]
+pub struct CollectConfig {
+    /// Files of worked examples.
+    pub data: Vec<PathBuf>,
+    /// Where worked answers name their choice.
+    pub worked: AnswerStyle,
+    /// Only the first so many examples.
+    pub limit: Option<usize>,
+    /// The folder to fill.
+    pub output: PathBuf,
+    /// How many positions are rolled out at most.
+    pub rollouts: usize,
+    /// Whether positions that only the cloud got right are rolled out too, before the others.
+    pub roll_out_asks: bool,
+    /// Whether no further examples are read.
+    pub rollouts_only: bool,
+    /// The router of a second round, and its threshold.
+    pub second_round: Option<(NamedRouter, Threshold)>,
+    /// Examples at work at the same time.
+    pub parallel: usize,
+    /// Which positions are rolled out.
+    pub seed: u64,
+    /// Where a roll-out ends at the latest.
+    pub max_tokens: usize,
+    pub system: String,
+}
+
+/// What all workers share.
+pub(super) struct Job {
+    pub tandem: Tandem,
+    pub config: CollectConfig,
+    pub examples: Vec<Example>,
+    pub collection: Collection,
+    pub progress: Arc<dyn Progress>,
+    /// Examples that did not fit one of the contexts.
+    pub too_long: AtomicUsize,
+}
+
+/// What a collection holds when a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// Examples this run skipped because they are longer than a model's context.
+    pub too_long: usize,
+    pub positions: usize,
+    /// Of them, where the edge is right.
+    pub edge: usize,
+    /// Where only the cloud is.
+    pub cloud: usize,
+    pub neither: usize,
+    pub joint: usize,
+    /// Positions that were rolled out.
+    pub rolled_out: usize,
+    /// Roll-outs that ended right.
+    pub ended_right: usize,
+}
+
+/// Collects. A run that was interrupted resumes where it was.
+pub async fn collect(
+    tandem: &Tandem,
+    config: CollectConfig,
+    progress: Arc<dyn Progress>,
+) -> Result<Collected, Error> {
+    let job = Arc::new(prepare(tandem, config, progress).await?);
+    if !job.config.rollouts_only {
+        read_all(&job).await?;
+    }
+    roll_out_all(&job).await?;
+    if job.config.second_round.is_some() {
+        joint::decode_all(&job).await?;
+    }
+    let too_long = job.too_long.load(Ordering::Relaxed);
+    let (read, rolled) = (job.collection.read_samples()?, job.collection.samples()?);
+    Ok(Collected::count(too_long, &read, &rolled))
+}
+
+async fn prepare(
+    tandem: &Tandem,
+    config: CollectConfig,
+    progress: Arc<dyn Progress>,
+) -> Result<Job, Error> {
+    let mut examples = vec![];
+    for path in &config.data {
+        examples.extend(Example::read(path, config.worked)?);
+    }
+    examples.retain(|example| example.worked.is_some());
+    examples.truncate(config.limit.unwrap_or(usize::MAX));
+    let Some(first) = examples.first() else {
+        return Err(Error::usage("the data holds no worked answers (cot, solution or response)"));
+    };
+    let mut worker = Worker::new(tandem).await?;
+    let messages = [Message::system(&config.system), Message::user(first.prompt())];
+    let cloud = worker.introduce(&messages, false).await?;
+    let exchange = decode::Cloud::open(cloud).await?.exchange;
+    cloud.close().await;
+    let (pair, options) = (tandem.pair(), tandem.pair().edge_options()?);
+    let info = CollectionInfo {
+        format: CollectionInfo::FORMAT,
+        model: options.fingerprint()?,
+        model_name: options.name(),
+        hidden: pair.edge().await?.hidden_len(),
+        cloud: pair.cloud_name()?,
+        exchange,
+        examples: digest(&examples),
+        count: examples.len(),
+        seed: config.seed,
+    };
+    let collection = Collection::begin(&config.output, info)?;
+    let (tandem, too_long) = (tandem.clone(), AtomicUsize::new(0));
+    Ok(Job { tandem, config, examples, collection, progress, too_long })
+}
+
+fn digest(examples: &[Example]) -> String {
+    let mut hash = Sha256::new();
+    for example in examples {
+        hash.update(format!("{}\0{:?}\0{:?}\0", example.id, example.task, example.worked));
+    }
+    decode::hex(&hash.finalize()[..8])
+}
+
+impl Job {
+    pub fn example(&self, number: usize) -> Result<&Example, Error> {
+        self.examples.get(number).ok_or_else(|| Error::internal("no such example"))
+    }
+
+    pub fn messages(&self, number: usize) -> Result<[Message; 2], Error> {
+        let example = self.example(number)?;
+        Ok([Message::system(&self.config.system), Message::user(example.prompt())])
+    }
+
+    /// How roll-outs and joint texts are decoded: by the edge alone, or as the second round does.
+    pub fn decoding(&self, max_tokens: usize) -> Decoding {
+        match &self.config.second_round {
+            None => {
+                let (mode, policy) = (Mode::Small, Threshold::NEVER.into());
+                Decoding { mode, router: Arc::new(router::Constant::Never), policy, max_tokens }
+            }
+            Some((router, threshold)) => {
+                Self::joint(Arc::from(router.build(0)), (*threshold).into(), max_tokens)
+            }
+        }
+    }
+
+    pub fn joint(router: Arc<dyn Router>, policy: ThresholdPolicy, max_tokens: usize) -> Decoding {
+        Decoding { mode: Mode::Joint, router, policy, max_tokens }
+    }
+
+    /// Whether an answer that begins so comes out right.
+    pub async fn ends_right(
+        &self,
+        worker: &mut Worker,
+        number: usize,
+        written: Vec<Token>,
+    ) -> Result<bool, Error> {
+        let vocabulary = self.tandem.pair().edge().await?.vocabulary().clone();
+        let ended = written.last().is_some_and(|&token| vocabulary.is_end(token));
+        let text = if ended {
+            // The edge would have ended the text here.
+            let bytes: Vec<u8> = written.iter().flat_map(|&t| vocabulary.piece(t)).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            let messages = self.messages(number)?;
+            let prompt = worker.tokens(&messages).await?;
+            worker.read_alone(&prompt[..prompt.len().saturating_sub(1)]).await?;
+            let decoding = self.decoding(written.len() + self.config.max_tokens);
+            worker.decode(&messages, written, decoding).await?.text()
+        };
+        Ok(self.example(number)?.is_right(&text) == Some(true))
+    }
+}
+
+impl Collected {
+    fn count(too_long: usize, read: &[Sample], rolled: &[Sample]) -> Self {
+        let from = |samples: &[Sample], source: LabelSource| {
+            samples.iter().filter(|s| s.label_source == source).count()
+        };
+        let right = |s: &&Sample| s.label_source == LabelSource::RollOut && s.label == Label::Trust;
+        Self {
+            too_long,
+            positions: read.len(),
+            edge: from(read, LabelSource::Edge),
+            cloud: from(read, LabelSource::Cloud),
+            neither: from(read, LabelSource::Neither),
+            joint: from(read, LabelSource::Joint),
+            rolled_out: from(rolled, LabelSource::RollOut),
+            ended_right: rolled.iter().filter(right).count(),
+        }
+    }
+}
+
+impl fmt::Display for Collected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { positions, edge, cloud, neither, joint, rolled_out, ended_right, .. } = self;
+        write!(
+            f,
+            "{positions} positions: the edge is right at {edge}, only the cloud at {cloud}, neither \
+             at {neither}; {rolled_out} rolled out, of which {ended_right} ended right; {joint} from \
+             joint decodes"
+        )
+    }
+}

@@ -1,0 +1,190 @@
+//! Questions, how they are put, and worked answers where they are known.
+
+use std::path::Path;
+
+use crate::eval::{
+    compare::Compare,
+    conclusion,
+    read::{self, ReadError},
+};
+
+/// How a choice is to be explained, and concluded with.
+const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
+    Therefore, the answer is answer (label).";
+const CHOICE_CONCLUSION: &str = "Therefore, the answer is";
+const MATHS_FORMAT: &str =
+    "Please reason step by step, and put your final answer within \\boxed{}.";
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// One of several choices.
+    Choice {
+        question: String,
+        /// Labels, as in the file.
+        labels: Vec<String>,
+        /// What each stands for.
+        texts: Vec<String>,
+        right: String,
+    },
+    /// A sum with one number for its answer.
+    Maths { problem: String, answer: String },
+    /// A prompt of any kind, with right answers.
+    Judged { prompt: String, compare: Compare },
+    /// A prompt of any kind; no answer is right or wrong.
+    Plain { prompt: String },
+}
+
+/// Where a worked answer names its choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnswerStyle {
+    /// Where the file has it: behind the explanation.
+    #[default]
+    AsGiven,
+    /// Before the explanation, and again in the conclusion.
+    AnswerFirst,
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The file's name for it, or where it stands.
+    pub id: String,
+    pub task: Task,
+    /// A worked answer, if one is known.
+    pub worked: Option<String>,
+}
+
+impl Example {
+    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What
+    /// is measured is read by [`read`](read::read), which asks for more.
+    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
+        read::any(path, worked)
+    }
+
+    /// What the user says.
+    pub fn prompt(&self) -> String {
+        match &self.task {
+            Task::Choice { question, labels, texts, .. } => {
+                let listed: Vec<_> = labels
+                    .iter()
+                    .zip(texts)
+                    .map(|(label, text)| format!("({}) {text}", label.to_lowercase()))
+                    .collect();
+                let question = question.trim();
+                format!("Question: {question}\nChoices:\n{}\n{CHOICE_FORMAT}", listed.join("\n"))
+            }
+            Task::Maths { problem, .. } => format!("{}\n{MATHS_FORMAT}", problem.trim()),
+            Task::Judged { prompt, .. } | Task::Plain { prompt } => prompt.clone(),
+        }
+    }
+
+    /// What an answer concludes, in the form in which it is compared.
+    pub fn conclusion(&self, text: &str) -> Option<String> {
+        match &self.task {
+            Task::Choice { labels, texts, .. } => conclusion::choice(text, labels, texts),
+            Task::Maths { .. } => conclusion::number(text),
+            Task::Judged { compare, .. } => compare.conclusion(text),
+            Task::Plain { .. } => None,
+        }
+    }
+
+    /// Whether an answer is right; `None` where nothing is.
+    pub fn is_right(&self, text: &str) -> Option<bool> {
+        match &self.task {
+            Task::Choice { right, .. } => Some(self.conclusion(text).as_ref() == Some(right)),
+            Task::Maths { answer, .. } => {
+                Some(self.conclusion(text) == Some(conclusion::normal_number(answer)))
+            }
+            Task::Judged { compare, .. } => Some(compare.is_right(text)),
+            Task::Plain { .. } => None,
+        }
+    }
+
+    /// The right answer, for people; `None` where nothing is right or wrong.
+    pub fn right(&self) -> Option<String> {
+        match &self.task {
+            Task::Choice { right, .. } => Some(right.clone()),
+            Task::Maths { answer, .. } => Some(conclusion::normal_number(answer)),
+            Task::Judged { compare, .. } => Some(compare.right()),
+            Task::Plain { .. } => None,
+        }
+    }
+}
+
+/// A worked answer in the wanted style.
+pub(crate) fn work_out(cot: &str, choice: &str, label: &str, style: AnswerStyle) -> String {
+    match style {
+        AnswerStyle::AsGiven => cot.to_owned(),
+        AnswerStyle::AnswerFirst => {
+            let reasons = cot.rsplit_once(CHOICE_CONCLUSION).map_or(cot, |(reasons, _)| reasons);
+            let (reasons, label) = (reasons.trim(), label.to_lowercase());
+            format!(
+                "The best choice is {choice}. {reasons} {CHOICE_CONCLUSION} {choice} ({label})."
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::row::Row;
+
+    fn parse(line: &str, worked: AnswerStyle) -> Result<Example, String> {
+        Row::parse(line)?.any("f:3".into(), worked)
+    }
+
+    const MINES: &str = r#"{"id": "m", "question": " Where are mines? ", "choices": {"label":
+        ["A", "B"], "text": ["valley", "mountain"]}, "answerKey": "B", "cot":
+        "Mines are dug. Therefore, the answer is mountain (b)."}"#;
+
+    #[test]
+    fn a_choice_is_put_and_judged() {
+        let example = parse(MINES, AnswerStyle::AsGiven).unwrap();
+        assert_eq!(
+            example.prompt(),
+            "Question: Where are mines?\nChoices:\n(a) valley\n(b) mountain\nPlease format your \
+             response in the following way: [Explanation]. Therefore, the answer is answer (label)."
+        );
+        let worked = example.worked.clone().unwrap();
+        assert_eq!(worked, "Mines are dug. Therefore, the answer is mountain (b).");
+        assert_eq!(example.is_right(&worked), Some(true));
+        assert_eq!(example.is_right("The answer is valley (a)."), Some(false));
+        assert_eq!(example.is_right("I do not know."), Some(false));
+        assert_eq!(example.right(), Some("B".into()));
+    }
+
+    #[test]
+    fn the_answer_may_come_first() {
+        let worked = parse(MINES, AnswerStyle::AnswerFirst).unwrap().worked.unwrap();
+        let whole =
+            "The best choice is mountain. Mines are dug. Therefore, the answer is mountain (b).";
+        assert_eq!(worked, whole);
+    }
+
+    #[test]
+    fn labels_may_be_numbers() {
+        let row = MINES.replace(r#"["A", "B"]"#, r#"["1", "2"]"#).replace(r#""B""#, r#""2""#);
+        let example = parse(&row, AnswerStyle::AsGiven).unwrap();
+        assert!(example.prompt().contains("\n(1) valley\n(2) mountain\n"));
+        assert_eq!(example.is_right("Therefore, the answer is mountain (2)."), Some(true));
+        assert_eq!(example.is_right("The answer is 2 mountains."), Some(false));
+    }
+
+    #[test]
+    fn maths_and_other_prompts() {
+        let sum = r#"{"problem": " 1+1?", "solution": "It is \\boxed{2}.", "answer": "2"}"#;
+        let sum = parse(sum, AnswerStyle::AsGiven).unwrap();
+        assert_eq!((sum.id.as_str(), sum.is_right("\\boxed{2.0}")), ("f:3", Some(true)));
+        assert_eq!(sum.prompt(), format!("1+1?\n{MATHS_FORMAT}"));
+        let plain =
+            parse(r#"{"prompt": "Hi", "response": "Hello."}"#, AnswerStyle::AsGiven).unwrap();
+        assert_eq!((plain.prompt().as_str(), plain.is_right("x")), ("Hi", None));
+        assert_eq!((plain.right(), plain.worked.as_deref()), (None, Some("Hello.")));
+        let own = r#"{"prompt": "Hi", "answer": ["yo", "hey"], "compare": "contains"}"#;
+        let own = parse(own, AnswerStyle::AsGiven).unwrap();
+        assert_eq!((own.prompt().as_str(), own.is_right("Hey!")), ("Hi", Some(true)));
+        assert_eq!(own.right(), Some("yo | hey".into()));
+    }
+}

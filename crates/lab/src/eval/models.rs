@@ -1,0 +1,141 @@
+//! A pair of models, as a sweep sees it.
+
+use std::time::{Duration, Instant};
+
+use cloud::Delay;
+use decode::{Ask, Cloud, Edge, Message, Router, Sampling, Transcript, Want};
+use tandem::{Pair, Prompt, Tandem};
+
+use super::{
+    DecodeOptions, Decoder,
+    costs::{Footprint, Sizes},
+};
+use crate::{
+    Error,
+    worker::{Decoding, Worker},
+};
+
+/// A worker, and what it needs to know of the run.
+pub(super) struct PairDecoder {
+    tandem: Tandem,
+    worker: Worker,
+    networks: Vec<Delay>,
+    system: String,
+    max_tokens: usize,
+    sizes: Sizes,
+    /// How long the models were at work on answers.
+    pub(super) decoding: Duration,
+}
+
+impl PairDecoder {
+    pub(super) async fn new(
+        tandem: &Tandem,
+        system: &str,
+        max_tokens: usize,
+        networks: &[Delay],
+    ) -> Result<Self, Error> {
+        let mut worker = Worker::new(tandem).await?;
+        // Loads the cloud: its size is known after that.
+        let messages = [Message::system(system), Message::user("?")];
+        let cloud = worker.introduce(&messages, true).await?;
+        cloud.open().await?;
+        let about = cloud.meet().await?.about;
+        let footprint = |(weights, cache_per_token)| Footprint { weights, cache_per_token };
+        let edge = footprint(tandem.pair().edge().await?.footprint());
+        Ok(Self {
+            tandem: tandem.clone(),
+            worker,
+            networks: networks.to_vec(),
+            system: system.to_owned(),
+            max_tokens,
+            sizes: Sizes { edge, cloud: about.footprint.map(footprint) },
+            decoding: Duration::ZERO,
+        })
+    }
+
+    pub(super) async fn close(&mut self) -> Result<(), Error> {
+        self.worker.close().await
+    }
+
+    fn messages(&self, prompt: &str) -> [Message; 2] {
+        [Message::system(&self.system), Message::user(prompt)]
+    }
+
+    /// Each router's mean score over a prompt, which the edge has read and holds afterwards.
+    async fn trust(&mut self, prompt: &str, routers: &[&dyn Router]) -> Result<Vec<f64>, Error> {
+        let messages = self.messages(prompt);
+        let edge = self.worker.edge().await?;
+        let tokens = edge.model().vocabulary().prompt(&messages)?;
+        if tokens.len() >= edge.context() {
+            let (tokens, context) = (tokens.len(), edge.context());
+            return Err(Error::PromptTooLong { tokens, context });
+        }
+        edge.truncate(0);
+        let steps = edge.steps(&tokens).await?;
+        let mean = |router: &&dyn Router| {
+            let sum: f64 = steps.iter().map(|step| f64::from(router.score(step).value())).sum();
+            sum / steps.len().max(1) as f64
+        };
+        Ok(routers.iter().map(mean).collect())
+    }
+}
+
+impl Decoder for PairDecoder {
+    type Error = Error;
+
+    /// Both models begin every question with nothing read and read its prompt alone, so that a run
+    /// that resumes in the middle of it computes the same numbers.
+    async fn begin(&mut self, prompt: &str, routers: &[&dyn Router]) -> Result<Vec<f64>, Error> {
+        let started = Instant::now();
+        self.worker.close().await?;
+        let trust = self.trust(prompt, routers).await?;
+        self.worker.cloud().await?.simulate_network(None);
+        let messages = self.messages(prompt);
+        let cloud = self.worker.introduce(&messages, true).await?;
+        cloud.open().await?;
+        let sampling = Sampling::default();
+        cloud
+            .next(Ask { tokens: &[], text: "", want: Want::Tokens(1), sampling: &sampling })
+            .await?;
+        self.decoding += started.elapsed();
+        Ok(trust)
+    }
+
+    async fn decode(&mut self, prompt: &str, options: DecodeOptions) -> Result<Transcript, Error> {
+        let started = Instant::now();
+        let DecodeOptions { mode, router, policy, rtt_ms } = options;
+        let network = rtt_ms.and_then(|ms| {
+            self.networks.iter().find(|d| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6)
+        });
+        let network = network.copied();
+        self.worker.cloud().await?.simulate_network(network);
+        let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);
+        let decoding = Decoding { mode, router, policy, max_tokens };
+        let transcript = self.worker.decode(&messages, vec![], decoding).await?;
+        self.decoding += started.elapsed();
+        Ok(transcript)
+    }
+
+    async fn likelihood(&mut self, prompt: &str, answer: &str) -> Result<Option<f64>, Error> {
+        let characters = answer.chars().count();
+        if characters == 0 {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let messages = self.messages(prompt);
+        let exchange = self.worker.introduce(&messages, false).await?.open().await?.exchange;
+        let judged = self.worker.score(exchange, answer).await?;
+        let sum: Option<f64> = judged.iter().map(|j| j.given.logprob.map(f64::from)).sum();
+        self.decoding += started.elapsed();
+        Ok(sum.map(|sum| sum / characters as f64))
+    }
+
+    fn count(&self, prompt: &str) -> Result<usize, Error> {
+        let prompt = Prompt::Messages(self.messages(prompt).to_vec());
+        Ok(self.tandem.pair().tokens(&prompt)?.len())
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+}

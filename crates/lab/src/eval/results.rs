@@ -1,0 +1,433 @@
+//! Results, written one by one as they come, so that an interrupted run loses nothing and resumes.
+//!
+//! A file of JSON lines. The first says what it is about; then come points of the sweep, questions
+//! and outcomes, each written once and never changed. A run that is about anything else is refused
+//! before it writes.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use tandem::Mode;
+use thiserror::Error;
+
+use crate::eval::costs::Costs;
+
+/// The form of the file; another one is refused.
+const VERSION: u32 = 1;
+
+/// Why a results file cannot be used.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{} line {line}: not a line of results: {reason}", path.display())]
+    Line { path: PathBuf, line: usize, reason: String },
+    #[error("{}: not a results file: its first line does not say what it is about", path.display())]
+    NotResults { path: PathBuf },
+    #[error(
+        "{} holds results of another run: {what} was {there:?} and is {here:?} now; give another \
+         --results file",
+        path.display()
+    )]
+    Another { path: PathBuf, what: String, there: String, here: String },
+}
+
+/// What a file of results is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultsInfo {
+    /// The form of the file.
+    pub version: u32,
+    pub task: String,
+    /// The questions: files by name and hash.
+    pub data: String,
+    /// The edge model and its adapters: name and hash.
+    pub edge: String,
+    /// The cloud: name, and hash where it is known.
+    pub cloud: String,
+    pub system: String,
+    /// Where an answer is cut off.
+    pub max_tokens: usize,
+    /// Where `random` asks, and how questions are redrawn.
+    pub seed: u64,
+}
+
+impl ResultsInfo {
+    /// The form of files this program writes.
+    pub const VERSION: u32 = VERSION;
+
+    /// Its fields by name, in order.
+    fn fields(&self) -> [(&'static str, String); 8] {
+        [
+            ("the form of the file", self.version.to_string()),
+            ("the task", self.task.clone()),
+            ("the data", self.data.clone()),
+            ("the edge", self.edge.clone()),
+            ("the cloud", self.cloud.clone()),
+            ("the system message", self.system.clone()),
+            ("--max-tokens", self.max_tokens.to_string()),
+            ("--seed", self.seed.to_string()),
+        ]
+    }
+}
+
+/// One way to decode that is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// As the table names it.
+    pub name: String,
+    pub mode: Mode,
+    /// Who judges the edge; `None` where nobody does.
+    pub router: Option<String>,
+    /// Hash of the router's file, if it has one.
+    pub router_digest: Option<String>,
+    /// The share of tokens that may come from the cloud.
+    pub budget: Option<f32>,
+    /// The threshold, where it is fixed.
+    pub threshold: Option<f32>,
+    /// For `random` beside a fixed threshold: the point whose share it keeps to.
+    pub like: Option<String>,
+    /// Simulated milliseconds to the cloud and back; `None` where nothing is simulated.
+    pub rtt_ms: Option<f64>,
+}
+
+/// A question, for those who read the results without its file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    pub id: String,
+    /// What was said to the models.
+    pub prompt: String,
+    /// The right answer, where there is one.
+    pub right: Option<String>,
+    /// Each router's mean trust in the edge over the prompt: what a choice between whole answers
+    /// goes by.
+    pub trust: BTreeMap<String, f64>,
+}
+
+/// One accepted token of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    pub text: String,
+    /// `edge`, `cloud` or `fallback`.
+    pub source: String,
+    /// The router's trust in the edge's proposal.
+    pub score: Option<f32>,
+}
+
+/// One answer to one question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub id: String,
+    /// Which point, by name.
+    pub point: String,
+    /// Whether it was right; `None` where no answer is.
+    pub right: Option<bool>,
+    pub said: Option<String>,
+    /// Why it ended: `stop`, `length`, …
+    pub finish: String,
+    /// The answer, token by token.
+    pub pieces: Vec<TokenRecord>,
+    /// What it cost.
+    #[serde(rename = "figures")]
+    pub costs: Costs,
+    /// Log-likelihood a character under the large model, for open-ended texts.
+    pub likelihood: Option<f64>,
+    /// The budget's state behind it, so that a run that resumes has the same one.
+    pub spent: Option<Spent>,
+}
+
+impl Outcome {
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+}
+
+/// Where a budget stands.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The share that is looked up.
+    pub aim: f32,
+    /// The threshold that it gives.
+    pub threshold: f32,
+    pub tokens: usize,
+    /// Of them, from the cloud.
+    pub routed: usize,
+}
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    ResultsInfo(ResultsInfo),
+    Point(Point),
+    Question(Question),
+    Outcome(Box<Outcome>),
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// What it is about.
+    pub about: ResultsInfo,
+    /// In the order of their first run.
+    pub points: Vec<Point>,
+    /// In the order of their first answer.
+    pub questions: Vec<Question>,
+    /// In the order in which they were made.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Record {
+    /// Reads a file. A last line that is not whole is left out: a run may still be writing it, or
+    /// was killed there.
+    pub fn read(path: &Path) -> Result<Self, ResultsError> {
+        let written = fs::read(path).map_err(|source| file_error(path, source))?;
+        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        parse(path, &written[..whole])?
+            .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
+    }
+}
+
+/// A file of results that is being written.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    record: Record,
+    done: HashMap<String, HashSet<String>>,
+}
+
+impl Results {
+    /// Opens a file, or begins one. A last line that a kill cut short is cut off; what the file is
+    /// about, and the points it shares with this run, must be the same.
+    pub fn open(path: &Path, about: ResultsInfo, points: Vec<Point>) -> Result<Self, ResultsError> {
+        let failed = |source| file_error(path, source);
+        let written = match fs::read(path) {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+            Err(error) => return Err(failed(error)),
+        };
+        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let there = parse(path, &written[..whole])?;
+        let fresh = there.is_none();
+        let record = there.unwrap_or_else(|| Record {
+            about: about.clone(),
+            points: vec![],
+            questions: vec![],
+            outcomes: vec![],
+        });
+        compare(path, &record, &about, &points)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+        file.set_len(whole as u64).map_err(failed)?;
+        let mut done: HashMap<String, HashSet<String>> = HashMap::new();
+        for outcome in &record.outcomes {
+            done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
+        }
+        let results =
+            Self { path: path.to_owned(), state: Mutex::new(State { file, record, done }) };
+        if fresh {
+            results.write(&Line::ResultsInfo(about))?;
+        }
+        for point in points {
+            results.add_point(point)?;
+        }
+        Ok(results)
+    }
+
+    fn add_point(&self, point: Point) -> Result<(), ResultsError> {
+        let known = self.with(|state| state.record.points.iter().any(|p| p.name == point.name));
+        if known {
+            return Ok(());
+        }
+        self.write(&Line::Point(point.clone()))?;
+        self.with(|state| state.record.points.push(point));
+        Ok(())
+    }
+
+    /// Takes note of a question, on disk first; a second time nothing happens.
+    pub fn note_question(&self, question: Question) -> Result<(), ResultsError> {
+        if self.with(|s| s.record.questions.iter().any(|q| q.id == question.id)) {
+            return Ok(());
+        }
+        self.write(&Line::Question(question.clone()))?;
+        self.with(|state| state.record.questions.push(question));
+        Ok(())
+    }
+
+    /// Takes note of an answer, on disk first.
+    pub fn note(&self, outcome: Outcome) -> Result<(), ResultsError> {
+        self.write(&Line::Outcome(Box::new(outcome.clone())))?;
+        self.with(|state| {
+            state.done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
+            state.record.outcomes.push(outcome);
+        });
+        Ok(())
+    }
+
+    /// The points a question already has.
+    pub fn points_of(&self, id: &str) -> HashSet<String> {
+        self.with(|state| state.done.get(id).cloned().unwrap_or_default())
+    }
+
+    /// Looks at what there is so far.
+    pub fn look<T>(&self, at: impl FnOnce(&Record) -> T) -> T {
+        self.with(|state| at(&state.record))
+    }
+
+    fn with<T>(&self, job: impl FnOnce(&mut State) -> T) -> T {
+        job(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write(&self, line: &Line) -> Result<(), ResultsError> {
+        let text = serde_json::to_string(line)
+            .map_err(|e| file_error(&self.path, io::Error::new(io::ErrorKind::InvalidData, e)))?;
+        self.with(|state| state.file.write_all(format!("{text}\n").as_bytes()))
+            .map_err(|source| file_error(&self.path, source))
+    }
+}
+
+fn file_error(path: &Path, source: io::Error) -> ResultsError {
+    ResultsError::File { path: path.to_owned(), source }
+}
+
+/// What whole lines say; `None` of an empty file.
+fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
+    let mut record: Option<Record> = None;
+    for (number, line) in (1..).zip(written.split(|&byte| byte == b'\n')) {
+        if line.is_empty() {
+            continue;
+        }
+        let wrong = |e: serde_json::Error| ResultsError::Line {
+            path: path.to_owned(),
+            line: number,
+            reason: e.to_string(),
+        };
+        match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
+            (Line::ResultsInfo(about), None) => {
+                let (points, questions, outcomes) = (vec![], vec![], vec![]);
+                record = Some(Record { about, points, questions, outcomes });
+            }
+            (Line::Point(point), Some(record)) => record.points.push(point),
+            (Line::Question(question), Some(record)) => record.questions.push(question),
+            (Line::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
+            _ => return Err(ResultsError::NotResults { path: path.to_owned() }),
+        }
+    }
+    Ok(record)
+}
+
+fn compare(
+    path: &Path,
+    record: &Record,
+    about: &ResultsInfo,
+    points: &[Point],
+) -> Result<(), ResultsError> {
+    let another = |what: String, there: String, here: String| {
+        Err(ResultsError::Another { path: path.to_owned(), what, there, here })
+    };
+    for ((what, there), (_, here)) in record.about.fields().into_iter().zip(about.fields()) {
+        if there != here {
+            return another(what.to_owned(), there, here);
+        }
+    }
+    for here in points {
+        let Some(there) = record.points.iter().find(|p| p.name == here.name) else { continue };
+        if there != here {
+            let what = format!("the point {:?}", here.name);
+            return another(what, format!("{there:?}"), format!("{here:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about() -> ResultsInfo {
+        ResultsInfo {
+            version: VERSION,
+            task: "builtin".into(),
+            data: "builtin".into(),
+            edge: "small 1".into(),
+            cloud: "large 2".into(),
+            system: String::new(),
+            max_tokens: 10,
+            seed: 1,
+        }
+    }
+
+    fn point(name: &str, router_digest: Option<&str>) -> Point {
+        Point {
+            name: name.into(),
+            mode: Mode::Joint,
+            router: Some("r".into()),
+            router_digest: router_digest.map(str::to_owned),
+            budget: Some(0.07),
+            threshold: None,
+            like: None,
+            rtt_ms: None,
+        }
+    }
+
+    fn outcome(id: &str, point: &str) -> Outcome {
+        Outcome {
+            id: id.into(),
+            point: point.into(),
+            right: Some(true),
+            said: Some("A".into()),
+            finish: "stop".into(),
+            pieces: vec![],
+            costs: Costs::default(),
+            likelihood: None,
+            spent: None,
+        }
+    }
+
+    #[test]
+    fn a_second_run_goes_on_where_a_kill_cut_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/r.jsonl");
+        let results = Results::open(&path, about(), vec![point("p", None)]).unwrap();
+        results.note(outcome("q", "small")).unwrap();
+        fs::write(&path, [fs::read(&path).unwrap(), b"{\"outcome\"".to_vec()].concat()).unwrap();
+        let again = Results::open(&path, about(), vec![point("p", None)]).unwrap();
+        assert!(again.points_of("q").contains("small"));
+        again.note(outcome("q", "large")).unwrap();
+        let record = Record::read(&path).unwrap();
+        assert_eq!((record.outcomes.len(), record.points.len()), (2, 1));
+    }
+
+    #[test]
+    fn what_is_about_something_else_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        drop(Results::open(&path, about(), vec![point("p", Some("x"))]).unwrap());
+        let before = fs::read(&path).unwrap();
+        let other = ResultsInfo { cloud: "other 3".into(), ..about() };
+        let error = Results::open(&path, other, vec![]).unwrap_err().to_string();
+        assert!(error.contains("the cloud") && error.contains("other 3"), "{error}");
+        let error = Results::open(&path, about(), vec![point("p", Some("y"))]).unwrap_err();
+        assert!(error.to_string().contains("the point \"p\""), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+        // More points may come.
+        drop(Results::open(&path, about(), vec![point("another", None)]).unwrap());
+        for bad in ["nonsense\n", "{\"id\":1}\n"] {
+            fs::write(&path, bad).unwrap();
+            assert!(Results::open(&path, about(), vec![]).is_err());
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One line of a file: which fields it has to have, and what they may hold.
+
+use serde_json::{Map, Value};
+
+use crate::eval::{
+    compare::{Compare, Pattern},
+    conclusion::value,
+    example::{AnswerStyle, Example, Task, work_out},
+    task::TaskName,
+};
+
+/// An object of fields. What is wrong with one is said in words: file and line are the reader's.
+pub struct Row(Map<String, Value>);
+
+impl Row {
+    pub fn parse(line: &str) -> Result<Self, String> {
+        match serde_json::from_str(line) {
+            Ok(Value::Object(fields)) => Ok(Self(fields)),
+            Ok(other) => Err(format!("{} instead of a JSON object", kind(&other))),
+            Err(_) if line.trim_start().starts_with('[') => {
+                Err("this is the beginning of a JSON list; each object has to be on a line of its \
+                     own, without brackets around them"
+                    .into())
+            }
+            Err(e) if e.is_eof() => {
+                Err("the JSON object does not end on this line; each has to be on one line".into())
+            }
+            Err(e) => {
+                // The "line 1" of the message is not the file's.
+                let message = e.to_string();
+                let message = message.split(" at line ").next().unwrap_or_default();
+                Err(format!("not JSON: {message} at column {}", e.column()))
+            }
+        }
+    }
+
+    /// The question of a named task.
+    pub fn of(&self, task: TaskName, place: String) -> Result<Example, String> {
+        use TaskName::*;
+        let (task, worked) = match task {
+            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(AnswerStyle::AsGiven)?,
+            Gsm8k | Math => self.maths(task == Gsm8k)?,
+            Jsonl => (self.judged()?, self.optional_text("response")?),
+            Text => (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?),
+        };
+        Ok(Example { id: self.id(place)?, task, worked })
+    }
+
+    /// A question of any shape.
+    pub fn any(&self, place: String, style: AnswerStyle) -> Result<Example, String> {
+        let (task, worked) = if self.has("question") {
+            self.choice(style)?
+        } else if self.has("problem") {
+            self.maths(false)?
+        } else if self.has("prompt") && self.has("compare") {
+            (self.judged()?, self.optional_text("response")?)
+        } else if self.has("prompt") {
+            (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?)
+        } else {
+            return Err("no question, problem or prompt".into());
+        };
+        Ok(Example { id: self.id(place)?, task, worked })
+    }
+
+    fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {
+        let question = self.text("question")?;
+        let (labels, texts) = self.choices()?;
+        let right = self.text("answerKey")?;
+        let at = labels.iter().position(|label| *label == right);
+        let text = at.and_then(|at| texts.get(at)).ok_or_else(|| {
+            format!("answerKey {right:?} is none of the labels {}", labels.join(", "))
+        })?;
+        let cot = self.optional_text("cot")?;
+        let worked = cot.map(|cot| work_out(&cot, text, &right, style));
+        Ok((Task::Choice { question, labels, texts, right }, worked))
+    }
+
+    fn maths(&self, number: bool) -> Result<(Task, Option<String>), String> {
+        let problem = self.text("problem")?;
+        let answer = self.scalar("answer")?;
+        if number {
+            check_number(&answer)?;
+        }
+        Ok((Task::Maths { problem, answer }, self.optional_text("solution")?))
+    }
+
+    fn judged(&self) -> Result<Task, String> {
+        let prompt = self.text("prompt")?;
+        let answers = self.answers()?;
+        let compare = match self.text("compare")?.as_str() {
+            "exact" => Compare::Exact(answers),
+            "contains" => Compare::Contains(answers),
+            "number" => {
+                answers.iter().try_for_each(|answer| check_number(answer))?;
+                Compare::Number(answers)
+            }
+            "regex" => {
+                let pattern = |answer: &String| {
+                    Pattern::new(answer).map_err(|e| format!("answer {answer:?} is no regex: {e}"))
+                };
+                Compare::Regex(answers.iter().map(pattern).collect::<Result<_, _>>()?)
+            }
+            "choice" => {
+                let (labels, texts) = match self.has("choices") {
+                    true => self.choices()?,
+                    false => (usual_labels(&answers)?, vec![]),
+                };
+                let label = |answer: String| {
+                    let found = labels.iter().find(|label| label.eq_ignore_ascii_case(&answer));
+                    let none = format!("answer {answer:?} is none of {}", labels.join(", "));
+                    found.cloned().ok_or(none)
+                };
+                let right = answers.into_iter().map(label).collect::<Result<_, _>>()?;
+                Compare::Choice { labels, texts, right }
+            }
+            other => {
+                return Err(format!(
+                    "compare is {other:?}; it may be exact, choice, number, contains or regex"
+                ));
+            }
+        };
+        Ok(Task::Judged { prompt, compare })
+    }
+
+    fn choices(&self) -> Result<(Vec<String>, Vec<String>), String> {
+        let Some(Value::Object(choices)) = self.0.get("choices") else {
+            return Err(match self.0.get("choices") {
+                None => self.missing("choices"),
+                Some(other) => format!("choices is {} instead of {{label, text}}", kind(other)),
+            });
+        };
+        let choices = Self(choices.clone());
+        let (labels, texts) = (choices.list("label")?, choices.list("text")?);
+        if labels.len() != texts.len() {
+            return Err(format!("{} labels and {} texts of choices", labels.len(), texts.len()));
+        }
+        if labels.len() < 2 {
+            return Err("fewer than two choices".into());
+        }
+        for (at, label) in labels.iter().enumerate() {
+            if labels.iter().take(at).any(|other| other.eq_ignore_ascii_case(label)) {
+                return Err(format!("two choices have the label {label:?}"));
+            }
+        }
+        Ok((labels, texts))
+    }
+
+    /// One right answer, or a list of them.
+    fn answers(&self) -> Result<Vec<String>, String> {
+        match self.0.get("answer") {
+            Some(Value::Array(list)) if list.is_empty() => Err("answer is an empty list".into()),
+            Some(Value::Array(list)) => list.iter().map(|one| scalar("answer", one)).collect(),
+            _ => Ok(vec![self.scalar("answer")?]),
+        }
+    }
+
+    fn id(&self, place: String) -> Result<String, String> {
+        if self.has("id") { self.scalar("id") } else { Ok(place) }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    fn text(&self, name: &str) -> Result<String, String> {
+        self.optional_text(name)?
+            .ok_or_else(|| self.missing(name))
+            .and_then(|text| if text.trim().is_empty() { Err(blank(name)) } else { Ok(text) })
+    }
+
+    fn optional_text(&self, name: &str) -> Result<Option<String>, String> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(format!("{name} is {} instead of text", kind(other))),
+        }
+    }
+
+    /// Text, or a number where a file has one instead.
+    fn scalar(&self, name: &str) -> Result<String, String> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Err(self.missing(name)),
+            Some(value) => scalar(name, value),
+        }
+    }
+
+    fn list(&self, name: &str) -> Result<Vec<String>, String> {
+        match self.0.get(name) {
+            Some(Value::Array(list)) => {
+                list.iter().map(|one| scalar(&format!("a choice's {name}"), one)).collect()
+            }
+            Some(other) => Err(format!("choices' {name} is {} instead of a list", kind(other))),
+            None => Err(format!("choices without {name}")),
+        }
+    }
+
+    /// Says what is missing, and whose file this may be.
+    fn missing(&self, name: &str) -> String {
+        let looks = if self.has("question") && self.has("choices") && name != "answerKey" {
+            Some("commonsenseqa, arc or mmlu")
+        } else if self.has("problem") {
+            Some("gsm8k or math").filter(|_| name != "answer")
+        } else if self.has("prompt") && self.has("compare") {
+            Some("jsonl").filter(|_| name != "answer")
+        } else if self.has("prompt") && !["answer", "compare"].contains(&name) {
+            Some("text or jsonl")
+        } else {
+            None
+        };
+        match looks {
+            Some(task) => format!("{name} is missing; the line looks like one of {task}"),
+            None => format!("{name} is missing"),
+        }
+    }
+}
+
+fn scalar(name: &str, value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) if text.trim().is_empty() => Err(blank(name)),
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        other => Err(format!("{name} is {} instead of text", kind(other))),
+    }
+}
+
+fn blank(name: &str) -> String {
+    format!("{name} is blank")
+}
+
+fn check_number(answer: &str) -> Result<(), String> {
+    match value::is_number(answer) {
+        true => Ok(()),
+        false => Err(format!("answer {answer:?} is no number")),
+    }
+}
+
+/// A to E, or 1 to 5, and further if an answer says so.
+fn usual_labels(answers: &[String]) -> Result<Vec<String>, String> {
+    let wanted = || "without choices, answer has to be one letter or digit".to_owned();
+    let mut last = ' ';
+    for answer in answers {
+        let mut chars = answer.chars();
+        let (Some(c), None) = (chars.next(), chars.next()) else { return Err(wanted()) };
+        let c = c.to_ascii_uppercase();
+        let same = last == ' ' || c.is_ascii_digit() == last.is_ascii_digit();
+        if !(c.is_ascii_uppercase() || ('1'..='9').contains(&c)) || !same {
+            return Err(wanted());
+        }
+        last = last.max(c);
+    }
+    let labels = if last.is_ascii_digit() { '1'..=last.max('5') } else { 'A'..=last.max('E') };
+    Ok(labels.map(String::from).collect())
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

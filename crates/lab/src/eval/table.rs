@@ -1,0 +1,385 @@
+//! The table: what a record says, point by point.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use tandem::Mode;
+
+use crate::{
+    eval::{
+        costs::TimeSplit,
+        results::{Outcome, Point, Record},
+    },
+    statistics::{Estimate, estimate, median, percentile},
+};
+
+/// How a row came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowKind {
+    Small,
+    /// Both, token by token.
+    Joint,
+    Large,
+    /// Whole answers, each from one of the two models; chosen afterwards from their answers.
+    Query,
+    /// Whole answers, each from a model that was right, if one was: no choice between whole answers
+    /// does better.
+    Oracle,
+}
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// As the table names it.
+    pub name: String,
+    /// How it came about.
+    pub mode: RowKind,
+    pub router: Option<String>,
+    /// The threshold, fixed or as a budget left it.
+    pub threshold: Option<f32>,
+    /// The share that was allowed.
+    pub budget: Option<f32>,
+    /// Simulated milliseconds to the cloud and back.
+    pub rtt_ms: Option<f64>,
+    /// How many questions were answered.
+    pub questions: usize,
+    /// Share of right answers; `None` for open-ended texts.
+    pub accuracy: Option<f64>,
+    /// Where 95 % of redrawn accuracies begin.
+    pub accuracy_low: Option<f64>,
+    /// And where they end.
+    pub accuracy_high: Option<f64>,
+    /// The part of the way from small to large.
+    pub gap_recovered: Option<f64>,
+    /// Tokens from the cloud, divided by all.
+    pub routed_share: f64,
+    /// Times the cloud was asked.
+    pub cloud_calls: usize,
+    /// Tokens the cloud wrote, look-ahead included.
+    pub cloud_tokens: usize,
+    /// Tokens the cloud read, where it said so.
+    pub cloud_prefilled: Option<usize>,
+    /// Tokens of an answer, on average.
+    pub tokens_per_answer: f64,
+    /// Characters of an answer, on average.
+    pub characters_per_answer: f64,
+    /// Gigabytes of weights and caches moved through memory an answer, on both sides.
+    pub gigabytes_per_answer: Option<f64>,
+    /// From the prompt to the first token: the middle of all answers.
+    pub first_token_ms: Option<f64>,
+    /// The middle of all gaps between accepted spans.
+    pub between_tokens_p50_ms: Option<f64>,
+    /// 95 % of the gaps are shorter.
+    pub between_tokens_p95_ms: Option<f64>,
+    /// Tokens, divided by the time they took.
+    pub tokens_per_second: Option<f64>,
+    /// Milliseconds a token, by where they went.
+    pub split: Option<TimeSplit>,
+    /// Log-likelihood a character under the large model, for open-ended texts.
+    pub likelihood: Option<f64>,
+    /// Pairs of words that occur once, divided by all pairs, for open-ended texts.
+    pub distinct: Option<f64>,
+}
+
+/// One router against another at the same budget, on the same questions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// The point that is looked at.
+    pub of: String,
+    /// The one it is compared with.
+    pub to: String,
+    /// Accuracy of the first less that of the second.
+    pub accuracy: f64,
+    /// Where 95 % of redrawn differences begin.
+    pub low: f64,
+    /// And where they end.
+    pub high: f64,
+}
+
+/// All rows, and how the first router stands against the others.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Small first, large last, points in the order of their run between them.
+    #[serde(rename = "points")]
+    pub rows: Vec<Row>,
+    /// The first router against every other at the same budget or threshold.
+    pub differences: Vec<Difference>,
+}
+
+impl Table {
+    /// What a record says.
+    pub fn of(record: &Record) -> Self {
+        let seed = record.about.seed;
+        let by_point = by_point(record);
+        let outcomes =
+            |name: &str| by_point.get(name).map_or(&[] as &[&Outcome], |all| all.as_slice());
+        let alone = |mode: Mode| {
+            let of_mode = record.points.iter().find(|p| p.mode == mode);
+            of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
+        };
+        let alone = &ModelsAlone::new(alone(Mode::Small), alone(Mode::Large));
+        let mut rows = vec![];
+        for mode in [Mode::Small, Mode::Joint, Mode::Large] {
+            for point in record.points.iter().filter(|p| p.mode == mode) {
+                rows.extend(row(point, outcomes(&point.name), alone, seed));
+            }
+        }
+        let whole = whole_answers(record, &by_point, alone, seed);
+        rows.extend(whole);
+        Self { rows, differences: differences(record, &by_point) }
+    }
+}
+
+/// Whether each model alone was right, by question: a gap is that of the questions a point answered.
+struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
+
+impl<'a> ModelsAlone<'a> {
+    fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
+        let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
+        let large: HashMap<_, _> =
+            large.iter().filter_map(|o| Some((o.id.as_str(), right(o)?))).collect();
+        let both = |o: &&'a Outcome| {
+            let id = o.id.as_str();
+            Some((id, (right(o)?, *large.get(id)?)))
+        };
+        Self(small.iter().filter_map(both).collect())
+    }
+
+    fn gap(&self, outcomes: &[&Outcome], joint: f64) -> Option<f64> {
+        let (mut small, mut large) = (0.0, 0.0);
+        for outcome in outcomes {
+            let (s, l) = self.0.get(outcome.id.as_str())?;
+            (small, large) = (small + s, large + l);
+        }
+        let count = outcomes.len() as f64;
+        gap_recovered(small / count, joint, large / count)
+    }
+}
+
+/// How much of the way from the small model's accuracy to the large one's was made.
+fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
+    let gap = large - small;
+    (gap.abs() > 1e-9).then(|| (joint - small) / gap)
+}
+
+type ByPoint<'a> = HashMap<&'a str, Vec<&'a Outcome>>;
+
+fn by_point(record: &Record) -> ByPoint<'_> {
+    let mut by_point: ByPoint = HashMap::new();
+    for outcome in &record.outcomes {
+        by_point.entry(outcome.point.as_str()).or_default().push(outcome);
+    }
+    by_point
+}
+
+fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
+    let right: Option<Vec<f64>> =
+        outcomes.iter().map(|o| o.right.map(|right| f64::from(u8::from(right)))).collect();
+    estimate(&right?, seed)
+}
+
+fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
+    if outcomes.is_empty() {
+        return None;
+    }
+    let accuracy = accuracy(outcomes, seed);
+    let count = outcomes.len() as f64;
+    let sum = |f: fn(&Outcome) -> usize| outcomes.iter().map(|o| f(o)).sum::<usize>();
+    let tokens = sum(|o| o.costs.tokens).max(1);
+    let all = |f: fn(&Outcome) -> Option<f64>| -> Option<Vec<f64>> {
+        outcomes.iter().map(|o| f(o)).collect()
+    };
+    let total = |f: fn(&Outcome) -> Option<f64>| all(f).map(|v| v.iter().sum::<f64>());
+    let between: Vec<f64> =
+        outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
+    let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
+    let mut split = TimeSplit::default();
+    outcomes.iter().for_each(|o| split.add(&o.costs.split));
+    let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
+    let bytes = total(|o| {
+        // Bytes of a whole sweep are far below the numbers a float holds exactly.
+        o.costs.cloud_bytes.map(|cloud| (cloud + o.costs.edge_bytes) as f64)
+    });
+    let spent = outcomes.last().and_then(|o| o.spent);
+    Some(Row {
+        name: point.name.clone(),
+        mode: match point.mode {
+            Mode::Small => RowKind::Small,
+            Mode::Joint => RowKind::Joint,
+            Mode::Large => RowKind::Large,
+        },
+        router: point.router.clone(),
+        threshold: point.threshold.or(spent.map(|s| s.threshold)),
+        budget: point.budget,
+        rtt_ms: point.rtt_ms,
+        questions: outcomes.len(),
+        accuracy: accuracy.map(|e| e.mean),
+        accuracy_low: accuracy.map(|e| e.low),
+        accuracy_high: accuracy.map(|e| e.high),
+        gap_recovered: accuracy.and_then(|e| alone.gap(outcomes, e.mean)),
+        routed_share: sum(|o| o.costs.cloud_tokens) as f64 / tokens as f64,
+        cloud_calls: sum(|o| o.costs.asks),
+        cloud_tokens: sum(|o| o.costs.cloud_decoded),
+        cloud_prefilled: outcomes.iter().map(|o| o.costs.cloud_prefilled).sum(),
+        tokens_per_answer: tokens as f64 / count,
+        characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
+        gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
+        first_token_ms: median(first),
+        between_tokens_p50_ms: median(between.iter().copied()),
+        between_tokens_p95_ms: percentile(between, 0.95),
+        tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
+        split: Some(split.scaled(1.0 / tokens as f64)),
+        likelihood: total(|o| o.likelihood).map(|sum| sum / count),
+        distinct: outcomes[0].likelihood.and_then(|_| {
+            let texts: Vec<f64> = outcomes.iter().filter_map(|o| distinct(&o.text())).collect();
+            estimate(&texts, seed).map(|e| e.mean)
+        }),
+    })
+}
+
+/// Pairs of words that occur once, divided by all; `None` of fewer than two words.
+fn distinct(text: &str) -> Option<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut pairs: HashMap<(&str, &str), usize> = HashMap::new();
+    for pair in words.windows(2) {
+        *pairs.entry((pair[0], pair[1])).or_default() += 1;
+    }
+    let all: usize = pairs.values().sum();
+    (all > 0).then(|| pairs.values().filter(|&&n| n == 1).count() as f64 / all as f64)
+}
+
+/// Choices between whole answers: by each router's trust over the prompt at each budget, and by an
+/// oracle.
+fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
+    let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
+        let point = record.points.iter().find(|p| p.mode == mode);
+        let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));
+        outcomes.into_iter().flatten().map(|o| (o.id.as_str(), *o)).collect()
+    };
+    let (small, large) = (answers(Mode::Small), answers(Mode::Large));
+    let mut budgets: Vec<f32> = record.points.iter().filter_map(|p| p.budget).collect();
+    budgets.sort_by(f32::total_cmp);
+    budgets.dedup();
+    let both: Vec<_> = record
+        .questions
+        .iter()
+        .filter_map(|q| Some((q, *small.get(q.id.as_str())?, *large.get(q.id.as_str())?)))
+        .filter(|(_, small, large)| small.right.is_some() && large.right.is_some())
+        .collect();
+    let mut orders: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (question, ..) in &both {
+        for (router, trust) in &question.trust {
+            orders.entry(router).or_default().push(*trust);
+        }
+    }
+    // A router is only compared where it has judged every prompt.
+    orders.retain(|_, trust| trust.len() == both.len());
+    let mut rows = vec![];
+    for budget in budgets {
+        let choose = |name: String, mode: RowKind, router: Option<&str>, trust: &[f64]| {
+            let mut order: Vec<usize> = (0..both.len()).collect();
+            order.sort_by(|&a, &b| trust[a].total_cmp(&trust[b]));
+            let pairs: Vec<_> = order.iter().map(|&i| (both[i].1, both[i].2)).collect();
+            let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
+            let point = Point {
+                name,
+                mode: Mode::Joint,
+                router: router.map(str::to_owned),
+                router_digest: None,
+                budget: Some(budget),
+                threshold: None,
+                like: None,
+                rtt_ms: None,
+            };
+            let row = row(&point, &chosen, alone, seed)?;
+            // The tokens of an answer by the large model are all its own.
+            let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
+            let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
+            let routed_share = routed as f64 / all.max(1) as f64;
+            Some(Row { mode, routed_share, threshold: None, ..row })
+        };
+        let percent = f64::from((budget * 10_000.0).round()) / 100.0;
+        for (router, trust) in &orders {
+            let name = format!("whole answers by {router} {percent}%");
+            rows.extend(choose(name, RowKind::Query, Some(router), trust));
+        }
+        // Answers that only the large model got right come first, the cheapest of them first.
+        let gain: Vec<f64> = both
+            .iter()
+            .map(|(_, small, large)| match (small.right, large.right) {
+                (Some(false), Some(true)) => large.costs.tokens as f64,
+                _ => f64::INFINITY,
+            })
+            .collect();
+        let name = format!("whole answers by an oracle {percent}%");
+        rows.extend(choose(name, RowKind::Oracle, None, &gain));
+    }
+    rows
+}
+
+/// Takes the large model's answers from the front until the next would overspend.
+fn spend<'a>(
+    pairs: &[(&'a Outcome, &'a Outcome)],
+    budget: f32,
+    only_gains: bool,
+) -> Vec<&'a Outcome> {
+    let mut tokens: usize = pairs.iter().map(|(small, _)| small.costs.tokens).sum();
+    let mut routed = 0;
+    let mut open = true;
+    let mut chosen = vec![];
+    for (small, large) in pairs {
+        let after = tokens - small.costs.tokens + large.costs.tokens;
+        let spent = (routed + large.costs.tokens) as f64 / after.max(1) as f64;
+        open &= spent <= f64::from(budget);
+        let gains = small.right == Some(false) && large.right == Some(true);
+        if open && (gains || !only_gains) {
+            (tokens, routed) = (after, routed + large.costs.tokens);
+            chosen.push(*large);
+        } else {
+            chosen.push(*small);
+        }
+    }
+    chosen
+}
+
+fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
+    let right = |name: &str| -> BTreeMap<&str, f64> {
+        let of = by_point.get(name).into_iter().flatten();
+        of.filter_map(|o| Some((o.id.as_str(), f64::from(u8::from(o.right?))))).collect()
+    };
+    let joint: Vec<&Point> = record.points.iter().filter(|p| p.mode == Mode::Joint).collect();
+    let Some(first) = joint.first().map(|p| p.router.clone()) else { return vec![] };
+    let mut differences = vec![];
+    for one in joint.iter().filter(|p| p.router == first) {
+        let ours = right(&one.name);
+        let same = |p: &&&Point| {
+            let policy = p.budget == one.budget && p.threshold == one.threshold;
+            (policy || p.like.as_ref() == Some(&one.name)) && p.rtt_ms == one.rtt_ms
+        };
+        for other in joint.iter().filter(same).filter(|p| p.name != one.name) {
+            let theirs = right(&other.name);
+            let both: Vec<f64> =
+                ours.iter().filter_map(|(id, a)| Some(a - theirs.get(id)?)).collect();
+            differences.extend(estimate(&both, record.about.seed).map(|e| Difference {
+                of: one.name.clone(),
+                to: other.name.clone(),
+                accuracy: e.mean,
+                low: e.low,
+                high: e.high,
+            }));
+        }
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gap() {
+        assert!((gap_recovered(0.4, 0.55, 0.7).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(gap_recovered(0.4, 0.5, 0.4), None);
+    }
+}

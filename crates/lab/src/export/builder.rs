@@ -1,0 +1,162 @@
+//! Nodes and weights of a graph, as messages.
+
+use onnx::{graph::ElementType, wire::Message};
+
+use super::data::Range;
+
+/// The version of what is written, not of the program. A router belongs to a model by the hash of its
+/// bytes: a new release that writes the same model must write the same bytes.
+const WRITER_VERSION: &str = "0.1.0";
+
+/// Operations of ONNX Runtime's own.
+pub const MICROSOFT: &str = "com.microsoft";
+
+/// An attribute's name and value.
+#[derive(Clone, Copy, Debug)]
+pub enum Attribute {
+    Int(&'static str, i64),
+    Float(&'static str, f32),
+}
+
+/// Inputs, outputs and attributes of an operation.
+#[derive(Debug)]
+pub struct Operation<'a> {
+    pub domain: &'static str,
+    pub op: &'static str,
+    pub inputs: &'a [&'a str],
+    pub outputs: &'a [&'a str],
+    pub attributes: &'a [Attribute],
+}
+
+/// A graph being written.
+#[derive(Debug, Default)]
+pub struct Builder {
+    graph: Message,
+    nodes: usize,
+}
+
+impl Builder {
+    fn push(&mut self, number: u32, message: &Message) {
+        let graph = std::mem::take(&mut self.graph);
+        self.graph = graph.message(number, message);
+    }
+
+    /// Adds an operation of ONNX itself.
+    pub fn plain(
+        &mut self,
+        op: &'static str,
+        inputs: &[&str],
+        output: &str,
+        attributes: &[Attribute],
+    ) {
+        let (domain, outputs) = ("", &[output][..]);
+        self.node(&Operation { domain, op, inputs, outputs, attributes });
+    }
+
+    pub fn node(&mut self, operation: &Operation<'_>) {
+        let name = format!("{}_{}", operation.op, self.nodes);
+        self.nodes += 1;
+        let mut node = Message::new();
+        for input in operation.inputs {
+            node = node.text(1, input);
+        }
+        for output in operation.outputs {
+            node = node.text(2, output);
+        }
+        node = node.text(3, &name).text(4, operation.op);
+        for attribute in operation.attributes {
+            let message = match *attribute {
+                Attribute::Int(name, value) => {
+                    Message::new().text(1, name).int(3, value).int(20, 2)
+                }
+                Attribute::Float(name, value) => {
+                    Message::new().text(1, name).float(2, value).int(20, 1)
+                }
+            };
+            node = node.message(5, &message);
+        }
+        node = node.text(7, operation.domain);
+        self.push(1, &node);
+    }
+
+    /// Adds weights that are in the file of weights.
+    pub fn external(
+        &mut self,
+        name: &str,
+        element: ElementType,
+        dims: &[usize],
+        place: (&str, Range),
+    ) {
+        let (location, range) = place;
+        let mut tensor = header(name, element, dims);
+        for (key, value) in [
+            ("location", location.to_owned()),
+            ("offset", range.offset.to_string()),
+            ("length", range.length.to_string()),
+        ] {
+            tensor = tensor.message(13, &Message::new().text(1, key).text(2, &value));
+        }
+        self.push(5, &tensor.int(14, 1));
+    }
+
+    /// Adds a few numbers in the graph itself.
+    pub fn floats(&mut self, name: &str, numbers: &[f32]) {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.push(5, &header(name, ElementType::Float, &[numbers.len()]).bytes(9, &bytes));
+    }
+
+    /// Adds whole numbers in the graph itself; no dimensions make one number.
+    pub fn ints(&mut self, name: &str, dims: &[usize], numbers: &[i64]) {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.push(5, &header(name, ElementType::Int64, dims).bytes(9, &bytes));
+    }
+
+    pub fn input(&mut self, name: &str, element: ElementType, dims: &[Dim<'_>]) {
+        self.push(11, &info(name, element, dims));
+    }
+
+    pub fn output(&mut self, name: &str, element: ElementType, dims: &[Dim<'_>]) {
+        self.push(12, &info(name, element, dims));
+    }
+
+    pub fn finish(self, name: &str) -> Vec<u8> {
+        let graph = self.graph.text(2, name);
+        let opset = |domain: &str, version| Message::new().text(1, domain).int(2, version);
+        Message::new()
+            .int(1, 8)
+            .text(2, "tandem")
+            .text(3, WRITER_VERSION)
+            .message(7, &graph)
+            .message(8, &opset("", 17))
+            .message(8, &opset(MICROSOFT, 1))
+            .into_bytes()
+    }
+}
+
+/// A dimension of an input or output.
+#[derive(Clone, Copy, Debug)]
+pub enum Dim<'a> {
+    Fixed(usize),
+    Named(&'a str),
+}
+
+fn header(name: &str, element: ElementType, dims: &[usize]) -> Message {
+    let mut tensor = Message::new();
+    for &dim in dims {
+        tensor = tensor.int(1, dim.cast_signed() as i64);
+    }
+    tensor.int(2, element.number()).text(8, name)
+}
+
+fn info(name: &str, element: ElementType, dims: &[Dim<'_>]) -> Message {
+    let mut shape = Message::new();
+    for dim in dims {
+        let dim = match *dim {
+            Dim::Fixed(n) => Message::new().int(1, n.cast_signed() as i64),
+            Dim::Named(name) => Message::new().text(2, name),
+        };
+        shape = shape.message(1, &dim);
+    }
+    let tensor = Message::new().int(1, element.number()).message(2, &shape);
+    Message::new().text(1, name).message(2, &Message::new().message(1, &tensor))
+}

@@ -1,0 +1,98 @@
+//! A GGUF model as an ONNX folder that this program and onnxruntime-genai understand.
+//!
+//! - `source`: the GGUF file, its weights read a few rows at a time, with LoRA adapters merged
+//! - `data`: the file of weights, written from its beginning to its end
+//! - `builder`: nodes and weights of a graph; `decoder`: those of the llama and qwen2 families
+//! - `tokenizer`, `settings`: the files beside the model
+
+mod builder;
+mod data;
+mod decoder;
+mod error;
+mod settings;
+mod shape;
+mod source;
+mod tokenizer;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use self::{data::Data, source::Source};
+
+pub use self::{error::ExportError, source::Lora};
+
+/// The model's file in the folder.
+pub const MODEL: &str = "model.onnx";
+
+/// The file of its weights.
+const DATA: &str = "model.onnx.data";
+
+/// How weights are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    /// Blocks of 32 bytes with a scale.
+    Int8,
+    /// Blocks of 32 half bytes with a scale; the vocabulary's matrix stays at 8 bits.
+    Int4,
+    /// 16-bit floats, computed with as 32-bit ones.
+    Fp16,
+    /// 32-bit floats.
+    Fp32,
+}
+
+/// What to export.
+#[derive(Clone, Debug)]
+pub struct Export {
+    pub model: PathBuf,
+    /// LoRA adapters to merge into it.
+    pub adapters: Vec<Lora>,
+    /// How weights are written.
+    pub weights: Weights,
+    /// Write 4 bits even from weights that have no more.
+    pub force: bool,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    pub model: PathBuf,
+    /// Bytes of model and weights.
+    pub bytes: u64,
+}
+
+/// Writes a model into a folder. The model's own file comes last: a folder with one is whole.
+pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> {
+    let mut source = Source::open(&options.model, &options.adapters)?;
+    if options.weights == Weights::Int4 && !options.force {
+        source.refuse_four_bits()?;
+    }
+    let shape = shape::Shape::read(&source)?;
+    // Before the long part: a tokenizer we cannot write should not cost minutes.
+    let tokenizer = tokenizer::Tokenizer::read(&source)?;
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source: io::Error| ExportError::Io { path, source }
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let path = folder.join(DATA);
+    let data = Data::create(&path, DATA).map_err(failed(&path))?;
+    let (graph, length) = decoder::write(&mut source, &shape, options.weights, data)?;
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).map_err(failed(&path))
+    };
+    for (name, json) in [
+        ("tokenizer.json", tokenizer.json()),
+        ("tokenizer_config.json", tokenizer.config()),
+        ("generation_config.json", tokenizer.generation_config()),
+        ("genai_config.json", settings::genai(&shape, &tokenizer)),
+    ] {
+        let mut text = format!("{json:#}");
+        text.push('\n');
+        write(name, text.as_bytes())?;
+    }
+    write(MODEL, &graph)?;
+    Ok(Exported { model: folder.join(MODEL), bytes: length + graph.len() as u64 })
+}

@@ -1,0 +1,89 @@
+//! The report of one or several sweeps: a page that needs nothing but itself, and a summary.
+//!
+//! - `section`: what is said of one record, from its table and its answers
+//! - `readings`: the table's rows by router and delay; `measure`: what they are worth
+//! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
+//! - `pictures`: which plots there are; `plots`: how they are drawn
+//! - [`ReportFiles`]: from files of results to files
+//! - `grid`, `numbers`: tables and numbers in words; `html`, `markdown`: the whole
+
+mod calibration;
+mod examples;
+mod files;
+mod grid;
+mod html;
+mod markdown;
+mod measure;
+mod numbers;
+mod pictures;
+mod plots;
+mod readings;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use minijinja::syntax::SyntaxConfig;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::eval::results::Record;
+use section::{Section, TaskSummary};
+
+pub use files::ReportFiles;
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    #[error("a plot could not be drawn: {reason}")]
+    Plot { reason: String },
+    #[error("the report could not be put together")]
+    Template(#[from] minijinja::Error),
+}
+
+/// What one or several records say.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    title: String,
+    sections: Vec<Section>,
+}
+
+/// The numbers of a report, for programs.
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    tasks: Vec<&'a TaskSummary>,
+}
+
+impl Report {
+    /// One section a record, in their order.
+    pub fn of(records: &[Record]) -> Result<Self, ReportError> {
+        let mut sections = records.iter().map(Section::of).collect::<Result<Vec<_>, _>>()?;
+        let tasks: Vec<String> = sections.iter().map(|s| s.heading.clone()).collect();
+        // Two records of one task differ in something else, which the heading has to say.
+        for ((section, record), task) in sections.iter_mut().zip(records).zip(&tasks) {
+            if tasks.iter().filter(|other| *other == task).count() > 1 {
+                let about = &record.about;
+                section.heading = format!("{task}: {}, {}", about.edge, about.cloud);
+            }
+        }
+        let mut names = tasks;
+        names.dedup();
+        Ok(Self { title: format!("Tandem, measured: {}", names.join(", ")), sections })
+    }
+
+    pub fn html(&self) -> Result<String, ReportError> {
+        html::page(self)
+    }
+
+    pub fn markdown(&self) -> Result<String, ReportError> {
+        markdown::summary(self)
+    }
+
+    pub fn summary(&self) -> Summary<'_> {
+        Summary { tasks: self.sections.iter().map(|section| &section.figures).collect() }
+    }
+}
+
+/// Lines of a template that hold nothing but its own commands leave no trace.
+fn tight() -> Result<SyntaxConfig, minijinja::Error> {
+    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
+}

@@ -1,0 +1,173 @@
+//! One of several who work side by side on the same two models.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cloud::{Remote, protocol::Piece};
+use decode::{
+    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy, Token,
+    Transcript, Vocabulary, Want,
+};
+use engine::Sequence;
+use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
+use tokio::task::JoinSet;
+
+use crate::Error;
+
+/// A seat of a pair, held for as long as there is work.
+pub struct Worker {
+    tandem: Tandem,
+    /// `None` only while a text is being made on it.
+    lease: Option<Lease>,
+}
+
+/// How a text is made; greedily, and a failure of the cloud ends it.
+pub struct Decoding {
+    pub mode: Mode,
+    /// Who judges the edge. In mode small it decides nothing, but is asked at every position.
+    pub router: Arc<dyn Router>,
+    /// What a score has to reach.
+    pub policy: ThresholdPolicy,
+    /// Where the text ends at the latest.
+    pub max_tokens: usize,
+}
+
+impl Worker {
+    /// Takes a free seat.
+    pub async fn new(tandem: &Tandem) -> Result<Self, Error> {
+        let lease = tandem.lease(Mode::Joint, &[]).await?;
+        Ok(Self { tandem: tandem.clone(), lease: Some(lease) })
+    }
+
+    fn lease(&mut self) -> Result<&mut Lease, Error> {
+        self.lease.as_mut().ok_or_else(|| Error::internal("a worker lost its seat"))
+    }
+
+    /// Its sequence of the small model.
+    pub async fn edge(&mut self) -> Result<&mut Sequence, Error> {
+        Ok(self.lease()?.edge().await?)
+    }
+
+    /// Its conversation with the large model.
+    pub async fn cloud(&mut self) -> Result<&mut Remote, Error> {
+        Ok(self.lease()?.cloud().await?)
+    }
+
+    /// A prompt in the edge's tokens.
+    pub async fn tokens(&self, messages: &[Message]) -> Result<Vec<Token>, Error> {
+        Ok(self.tandem.tokens(Mode::Small, &Prompt::Messages(messages.to_vec())).await?)
+    }
+
+    /// Tells the cloud which conversation comes next: by itself, or with the edge. What it has read
+    /// of the same one stays read.
+    pub async fn introduce(
+        &mut self,
+        messages: &[Message],
+        alone: bool,
+    ) -> Result<&mut Remote, Error> {
+        let tokens = if alone { None } else { Some(self.tokens(messages).await?) };
+        let (edge, on_error) = (tokens.as_deref(), OnCloudError::Fail);
+        let prompt = &Prompt::Messages(messages.to_vec());
+        Ok(self.lease()?.introduce(Introduction { prompt, edge, on_error }).await?)
+    }
+
+    /// Has the edge hold these tokens and nothing else. They are read by themselves, or not at all if
+    /// they were before, so that the numbers do not depend on what came earlier.
+    pub async fn read_alone(&mut self, tokens: &[Token]) -> Result<(), Error> {
+        use decode::Edge;
+        let edge = self.edge().await?;
+        if edge.keep_common(tokens) < tokens.len() {
+            edge.truncate(0);
+            edge.read(tokens, false).await?;
+        }
+        Ok(())
+    }
+
+    /// What the cloud, which was introduced and opened, thinks of an answer to the prompt.
+    pub async fn score(
+        &mut self,
+        exchange: Exchange,
+        answer: &str,
+    ) -> Result<Vec<cloud::protocol::Judged>, Error> {
+        let continuation = match exchange {
+            Exchange::Text => Piece::Text(answer.to_owned()),
+            Exchange::Ids => Piece::Ids(self.edge().await?.model().vocabulary().encode(answer)),
+        };
+        let sampling = Sampling::default();
+        let nothing = Ask { tokens: &[], text: "", want: Want::Tokens(1), sampling: &sampling };
+        Ok(self.cloud().await?.score(nothing, continuation).await?)
+    }
+
+    /// Carries an answer on to its end, from what is written of it.
+    pub async fn decode(
+        &mut self,
+        messages: &[Message],
+        written: Vec<Token>,
+        decoding: Decoding,
+    ) -> Result<Transcript, Error> {
+        let Decoding { mode, router, policy, max_tokens } = decoding;
+        // A router that watches is asked only where it could decide.
+        let (mode, policy) = match mode {
+            Mode::Small => (Mode::Joint, decode::Threshold::NEVER.into()),
+            mode => (mode, policy),
+        };
+        let tokens = if mode == Mode::Large { vec![] } else { self.tokens(messages).await? };
+        let request = ResolvedRequest {
+            mode,
+            prompt: Prompt::Messages(messages.to_vec()),
+            tokens,
+            written,
+            sampling: Sampling::default(),
+            limits: Limits { max_tokens, stops: vec![] },
+            router: NamedRouter::custom("watched", router),
+            policy,
+            on_error: OnCloudError::Fail,
+            alternatives: None,
+        };
+        let lease = self.lease.take().ok_or_else(|| Error::internal("a worker lost its seat"))?;
+        let mut generation = lease.begin(request).await?;
+        while generation.next().await?.is_some() {}
+        let (lease, transcript) = generation.into_parts();
+        self.lease = lease;
+        Ok(transcript)
+    }
+
+    /// Says goodbye to the cloud.
+    pub async fn close(&mut self) -> Result<(), Error> {
+        self.cloud().await?.close().await;
+        Ok(())
+    }
+}
+
+/// Lets workers take one piece of work after another until none is left; the first failure ends it.
+pub(crate) async fn share_work<T, F, W>(
+    tandem: &Tandem,
+    parallel: usize,
+    work: Vec<T>,
+    act: F,
+) -> Result<(), Error>
+where
+    T: Clone + Send + Sync + 'static,
+    F: Fn(Worker, T) -> W + Clone + Send + 'static,
+    W: Future<Output = Result<Worker, Error>> + Send,
+{
+    let work: Arc<[T]> = work.into();
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut workers = JoinSet::new();
+    for _ in 0..parallel.min(work.len()) {
+        let (work, next, act) = (work.clone(), next.clone(), act.clone());
+        let mut worker = Worker::new(tandem).await?;
+        workers.spawn(async move {
+            while let Some(piece) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                worker = act(worker, piece.clone()).await?;
+            }
+            worker.close().await
+        });
+    }
+    while let Some(done) = workers.join_next().await {
+        done.map_err(Error::internal)??;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `POST /v1/sessions`, `POST /v1/sessions/{id}/next`, `POST /v1/sessions/{id}/score`, `DELETE
+//! /v1/sessions/{id}`; and `GET /health`, which needs no key and loads nothing.
+
+use std::sync::Arc;
+
+use ::cloud::protocol::{Answer, Health, Next, Open, Opened, Score, Scores};
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+
+use crate::{
+    cloud::{Server, body::Body},
+    http::ApiError,
+};
+
+type Served<T> = Result<Json<T>, ApiError>;
+
+pub async fn open(State(server): State<Arc<Server>>, Body(open): Body<Open>) -> Served<Opened> {
+    Ok(Json(server.service.open(open).await?))
+}
+
+pub async fn next(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+    Body(next): Body<Next>,
+) -> Served<Answer> {
+    Ok(Json(server.service.next(&id, next).await?))
+}
+
+pub async fn score(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+    Body(score): Body<Score>,
+) -> Served<Scores> {
+    Ok(Json(server.service.score(&id, score).await?))
+}
+
+pub async fn close(
+    State(server): State<Arc<Server>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    server.service.close(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub async fn health(State(server): State<Arc<Server>>) -> Json<Health> {
+    Json(server.service.health())
+}

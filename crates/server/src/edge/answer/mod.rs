@@ -1,0 +1,169 @@
+//! Answers in OpenAI's shapes, whole or in chunks.
+//!
+//! - [`wire`]: the types that travel
+//! - [`shape`]: what a choice looks like on each route
+//! - [`stream`]: chunks as server-sent events
+
+pub mod shape;
+pub mod stream;
+pub mod wire;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    marker::PhantomData,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use decode::Accepted;
+use tokio::sync::mpsc;
+
+use self::{
+    shape::{Part, Shape},
+    wire::{ChunkDetails, Completion, CompletionChunk, FinishReason, Usage},
+};
+use super::{
+    request::{Delivery, GenerationRequest},
+    writer::{Ending, Event},
+};
+use crate::http::ApiError;
+
+/// An answer's frame: what all its chunks have in common.
+#[derive(Debug)]
+pub struct Answer<S> {
+    id: String,
+    created: u64,
+    request: Arc<GenerationRequest>,
+    shape: PhantomData<S>,
+}
+
+impl Usage {
+    fn add(&mut self, ending: &Ending) {
+        self.prompt_tokens += ending.prompt_tokens;
+        self.prompt_tokens_details.cached_tokens += ending.cached_tokens;
+        self.completion_tokens += ending.summary.summary.stats.tokens;
+        self.total_tokens = self.prompt_tokens + self.completion_tokens;
+    }
+}
+
+/// A whole text.
+#[derive(Debug)]
+struct Text {
+    tokens: Vec<Accepted>,
+    ending: Ending,
+}
+
+impl<S: Shape> Answer<S> {
+    /// The frame of an answer to this request.
+    pub fn new(request: Arc<GenerationRequest>) -> Self {
+        let random = || RandomState::new().hash_one(0u8);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let id = format!("{}-{:016x}{:016x}", S::ID, random(), random());
+        Self { id, created: since.as_secs(), request, shape: PhantomData }
+    }
+
+    /// Waits for every text and tells them at once.
+    pub async fn whole(
+        &self,
+        mut events: mpsc::Receiver<Event>,
+    ) -> Result<Completion<S::Choice>, ApiError> {
+        let mut usage = Usage::default();
+        let mut texts: Vec<Text> = vec![];
+        let mut open: Vec<Accepted> = vec![];
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Tokens { tokens, .. } => open.extend(tokens),
+                Event::End { ending, .. } => {
+                    usage.add(&ending);
+                    texts.push(Text { tokens: std::mem::take(&mut open), ending: *ending });
+                }
+                Event::Failed(error) => return Err(error),
+            }
+        }
+        if texts.len() < self.request.texts() {
+            return Err(ApiError::stopping());
+        }
+        let alone = texts.len() == 1;
+        let mut tandem = None;
+        let choice = |(index, Text { tokens, ending })| {
+            let Ending { reason, mut summary, .. } = ending;
+            let part = self.part(index, &tokens, 0);
+            let mut choice = S::choice(&part, reason.into());
+            summary.trace = self.request.trace.then_some(tokens);
+            // Several texts have several accounts of themselves.
+            if alone {
+                tandem = Some(summary);
+            } else {
+                S::describe(&mut choice, summary);
+            }
+            choice
+        };
+        let choices = texts.into_iter().enumerate().map(choice).collect();
+        let (id, model) = (self.id.clone(), self.request.model);
+        let (object, created) = (S::OBJECT, self.created);
+        Ok(Completion { id, object, created, model, choices, usage, tandem })
+    }
+
+    fn part<'a>(&self, index: usize, tokens: &'a [Accepted], offset: usize) -> Part<'a> {
+        Part { index, tokens, logprobs: self.request.logprobs, offset }
+    }
+
+    fn frame(&self, choice: Option<S::ChunkChoice>) -> CompletionChunk<S::ChunkChoice> {
+        CompletionChunk {
+            id: self.id.clone(),
+            object: S::CHUNK_OBJECT,
+            created: self.created,
+            model: self.request.model,
+            choices: choice.into_iter().collect(),
+            usage: self.counts_usage().then_some(None),
+            tandem: None,
+        }
+    }
+
+    fn counts_usage(&self) -> bool {
+        self.request.delivery == (Delivery::Stream { usage: true })
+    }
+
+    /// The chunk that opens a text, where the route has one.
+    fn opening(&self, index: usize) -> Option<CompletionChunk<S::ChunkChoice>> {
+        S::opening(index).map(|choice| self.frame(Some(choice)))
+    }
+
+    /// A chunk with tokens; `None` where it would tell nothing. `offset` is where its text stands.
+    fn chunk(
+        &self,
+        index: usize,
+        tokens: Vec<Accepted>,
+        offset: usize,
+    ) -> Option<CompletionChunk<S::ChunkChoice>> {
+        let silent = tokens.iter().all(|t| t.text.is_empty());
+        if silent && !self.request.trace && self.request.logprobs.is_none() {
+            return None;
+        }
+        let mut chunk = self.frame(Some(S::more(&self.part(index, &tokens, offset))));
+        chunk.tandem = self.request.trace.then_some(ChunkDetails::Tokens { tokens });
+        Some(chunk)
+    }
+
+    /// The chunk that ends a text.
+    fn last(&self, index: usize, ending: Ending) -> CompletionChunk<S::ChunkChoice> {
+        let mut chunk = self.frame(Some(S::end(index, ending.reason.into())));
+        chunk.tandem = Some(ChunkDetails::Summary(Box::new(ending.summary)));
+        chunk
+    }
+
+    /// The chunk that counts.
+    fn count(&self, usage: Usage) -> CompletionChunk<S::ChunkChoice> {
+        CompletionChunk { usage: Some(Some(usage)), ..self.frame(None) }
+    }
+}
+
+impl From<decode::FinishReason> for FinishReason {
+    fn from(reason: decode::FinishReason) -> Self {
+        use decode::FinishReason as Decoded;
+        match reason {
+            Decoded::Length => Self::Length,
+            Decoded::Stop | Decoded::Cancelled | Decoded::Error => Self::Stop,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a choice looks like on each route.
+
+use decode::{Accepted, Alternative};
+use serde::Serialize;
+use serde_json::json;
+
+use super::wire::{
+    AnswerMessage, ChatChoice, ChatChunkChoice, ChatLogprobs, Delta, FinishReason, TextChoice,
+    TextLogprobs, TokenLogprob, TopLogprob,
+};
+use crate::edge::summary::Summary;
+
+/// Some tokens of one text.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// Which text.
+    pub index: usize,
+    pub tokens: &'a [Accepted],
+    /// How many alternatives each token tells, if log-probabilities are asked for.
+    pub logprobs: Option<usize>,
+    /// How many characters came before.
+    pub offset: usize,
+}
+
+/// The shapes of a route's answers.
+pub trait Shape: Send + 'static {
+    /// What ids of answers begin with.
+    const ID: &'static str;
+    const OBJECT: &'static str;
+    const CHUNK_OBJECT: &'static str;
+    type Choice: Serialize;
+    type ChunkChoice: Serialize;
+
+    /// A whole text.
+    fn choice(part: &Part<'_>, finish: FinishReason) -> Self::Choice;
+
+    /// Has a text tell of itself, where it is one of several.
+    fn describe(choice: &mut Self::Choice, summary: Summary);
+
+    /// What opens a text in a stream, where the route has that.
+    fn opening(index: usize) -> Option<Self::ChunkChoice>;
+
+    /// More of a text.
+    fn more(part: &Part<'_>) -> Self::ChunkChoice;
+
+    /// The end of a text.
+    fn end(index: usize, finish: FinishReason) -> Self::ChunkChoice;
+}
+
+/// `/v1/chat/completions`
+#[derive(Debug)]
+pub struct Chat;
+
+impl Shape for Chat {
+    const ID: &'static str = "chatcmpl";
+    const OBJECT: &'static str = "chat.completion";
+    const CHUNK_OBJECT: &'static str = "chat.completion.chunk";
+    type Choice = ChatChoice;
+    type ChunkChoice = ChatChunkChoice;
+
+    fn choice(part: &Part<'_>, finish_reason: FinishReason) -> ChatChoice {
+        ChatChoice {
+            index: part.index,
+            message: AnswerMessage { role: "assistant", content: part.text(), refusal: None },
+            logprobs: part.chat_logprobs(),
+            finish_reason,
+            tandem: None,
+        }
+    }
+
+    fn describe(choice: &mut ChatChoice, summary: Summary) {
+        choice.tandem = Some(summary);
+    }
+
+    fn opening(index: usize) -> Option<ChatChunkChoice> {
+        let delta = Delta { role: Some("assistant"), content: Some(String::new()) };
+        Some(ChatChunkChoice { index, delta, logprobs: None, finish_reason: None })
+    }
+
+    fn more(part: &Part<'_>) -> ChatChunkChoice {
+        ChatChunkChoice {
+            index: part.index,
+            delta: Delta { content: Some(part.text()), ..Delta::default() },
+            logprobs: part.chat_logprobs(),
+            finish_reason: None,
+        }
+    }
+
+    fn end(index: usize, finish: FinishReason) -> ChatChunkChoice {
+        let (delta, finish_reason) = (Delta::default(), Some(finish));
+        ChatChunkChoice { index, delta, logprobs: None, finish_reason }
+    }
+}
+
+/// `/v1/completions`
+#[derive(Debug)]
+pub struct Text;
+
+impl Shape for Text {
+    const ID: &'static str = "cmpl";
+    const OBJECT: &'static str = "text_completion";
+    const CHUNK_OBJECT: &'static str = "text_completion";
+    type Choice = TextChoice;
+    type ChunkChoice = TextChoice;
+
+    fn choice(part: &Part<'_>, finish: FinishReason) -> TextChoice {
+        TextChoice { finish_reason: Some(finish), ..Self::more(part) }
+    }
+
+    fn describe(choice: &mut TextChoice, summary: Summary) {
+        choice.tandem = Some(summary);
+    }
+
+    fn opening(_: usize) -> Option<TextChoice> {
+        None
+    }
+
+    fn more(part: &Part<'_>) -> TextChoice {
+        TextChoice {
+            index: part.index,
+            text: part.text(),
+            logprobs: part.text_logprobs(),
+            finish_reason: None,
+            tandem: None,
+        }
+    }
+
+    fn end(index: usize, finish: FinishReason) -> TextChoice {
+        let (text, finish_reason) = (String::new(), Some(finish));
+        TextChoice { index, text, logprobs: None, finish_reason, tandem: None }
+    }
+}
+
+impl Part<'_> {
+    fn text(&self) -> String {
+        self.tokens.iter().map(|t| t.text.as_str()).collect()
+    }
+
+    fn chat_logprobs(&self) -> Option<ChatLogprobs> {
+        let top = self.logprobs?;
+        let other = |a: &Alternative| TopLogprob {
+            token: a.text.clone(),
+            logprob: Some(a.logprob),
+            bytes: a.bytes.clone(),
+        };
+        let told = |t: &Accepted| TokenLogprob {
+            token: TopLogprob {
+                token: t.text.clone(),
+                logprob: t.logprob,
+                bytes: t.text.clone().into_bytes(),
+            },
+            top_logprobs: t.alternatives.iter().take(top).map(other).collect(),
+        };
+        Some(ChatLogprobs { content: self.tokens.iter().map(told).collect(), refusal: None })
+    }
+
+    fn text_logprobs(&self) -> Option<TextLogprobs> {
+        let top = self.logprobs?;
+        let mut offset = self.offset;
+        let begins = |t: &Accepted| {
+            let begin = offset;
+            offset += t.text.chars().count();
+            begin
+        };
+        let others = |t: &Accepted| {
+            let told = t.alternatives.iter().take(top);
+            told.map(|a| (a.text.clone(), json!(a.logprob))).collect()
+        };
+        Some(TextLogprobs {
+            text_offset: self.tokens.iter().map(begins).collect(),
+            tokens: self.tokens.iter().map(|t| t.text.clone()).collect(),
+            token_logprobs: self.tokens.iter().map(|t| t.logprob).collect(),
+            top_logprobs: self.tokens.iter().map(others).collect(),
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! How the server behaves.
+
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+pub use tandem::{CloudLocation, Defaults, Mode};
+
+use crate::http::{BodyLimits, Keys};
+
+/// What callers may know of the models.
+#[derive(Clone, Debug)]
+pub struct ServerInfo {
+    /// What people call the small one.
+    pub edge: String,
+    /// What people call the large one; no address.
+    pub cloud: Option<String>,
+    /// Where it is.
+    pub place: CloudLocation,
+    /// The preset in use.
+    pub preset: Option<String>,
+}
+
+/// Which pages of others may use the server.
+#[derive(Clone, Debug, Default)]
+pub enum Cors {
+    /// None.
+    #[default]
+    Off,
+    /// Any.
+    Any,
+    /// Those of these origins.
+    Origins(Vec<HeaderValue>),
+}
+
+/// Everything that is not a model.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What callers may know.
+    pub about: ServerInfo,
+    /// Keys, one of which every request must bring; none for all.
+    pub keys: Keys,
+    /// Whether only this machine can connect. Without keys, requests under any other name than this
+    /// machine's own are then refused.
+    pub loopback: bool,
+    /// Pages of others.
+    pub cors: Cors,
+    /// How long one answer may take.
+    pub time: Duration,
+    /// What the body of a request may cost.
+    pub body: BodyLimits,
+}

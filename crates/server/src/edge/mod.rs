@@ -1,0 +1,94 @@
+//! The edge server: OpenAI's API, the page, metrics.
+//!
+//! The way of one request, and the module that holds each part of it:
+//!
+//! - [`listen`](crate::listen): connections; [`app`]: the routes, as a service without a socket
+//! - [`http`](crate::http): who may come in, bodies, the shape of errors; `browser`: what browsers
+//!   are told
+//! - `request`: what is asked, read and then checked
+//! - `writer`: takes a seat of the pair and makes the texts in a task of its own
+//! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
+//! - `error`: what callers may know of failures; `metrics`: figures
+//! - `routes`: one file a route; `schema`: types of other crates, for the document
+
+mod answer;
+mod browser;
+pub mod config;
+mod error;
+mod metrics;
+mod request;
+mod routes;
+mod schema;
+mod summary;
+mod writer;
+
+use std::sync::Arc;
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+
+pub use config::{CloudLocation, Config, Cors, Defaults, Mode, ServerInfo};
+use tandem::{Pair, Tandem};
+
+use self::metrics::Metrics;
+use crate::http::{self, Access};
+
+/// What the routes share.
+pub struct Server<P: Pair> {
+    config: Config,
+    tandem: Tandem<P>,
+    metrics: Metrics,
+}
+
+impl<P: Pair> Server<P> {
+    /// Serves a pair. Its small model is loaded and every seat opened before the first request.
+    pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
+        tandem.load().await?;
+        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default() }))
+    }
+
+    /// Seats that are taken.
+    pub fn running(&self) -> usize {
+        self.tandem.running()
+    }
+
+    /// Lets no new text begin, and says goodbye to the cloud.
+    pub async fn close(&self) {
+        self.tandem.close().await;
+    }
+}
+
+/// The routes, as a service that needs no socket.
+pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
+    let config = &server.config;
+    let access = Arc::new(Access {
+        keys: config.keys.clone(),
+        loopback: config.loopback,
+        no_key: "invalid_api_key",
+    });
+    let requests = server.metrics.requests.clone();
+    let app = Router::new()
+        .route("/v1/chat/completions", post(routes::chat::chat::<P>))
+        .route("/v1/completions", post(routes::completions::completions::<P>))
+        .route("/v1/models", get(routes::models::models))
+        .route("/v1/models/{id}", get(routes::models::model))
+        .route("/v1/tandem", get(routes::tandem::tandem::<P>))
+        .route("/metrics", get(routes::metrics::metrics::<P>))
+        .layer(middleware::from_fn_with_state(access.clone(), http::access::check_key))
+        .route("/health", get(routes::health::health::<P>))
+        .route("/openapi.json", get(routes::openapi::openapi))
+        .route("/", get(routes::page::page))
+        .route("/{file}", get(routes::page::file))
+        .fallback(|| async { http::error::not_found() })
+        .method_not_allowed_fallback(|| async { http::error::method_not_allowed() })
+        .layer(middleware::from_fn_with_state(requests, http::metrics::count))
+        .layer(middleware::from_fn_with_state(access, http::access::check_host))
+        .with_state(server.clone());
+    let app = match browser::cors(&config.cors) {
+        Some(cors) => app.layer(cors),
+        None => app,
+    };
+    app.layer(middleware::from_fn(browser::security_headers))
+}

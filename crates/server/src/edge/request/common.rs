@@ -1,0 +1,163 @@
+//! Checks of what chats and completions share.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
+};
+
+use axum::http::StatusCode;
+use decode::{Limits, OnCloudError, Sampling, Threshold};
+
+use super::{
+    Delivery, GenerationRequest, MOST_TEXTS,
+    wire::{CloudErrorPolicy, GenerationParameters, Object, OneOrMore, TandemOptions},
+};
+use ::tandem::{Defaults, Mode, RouterRegistry, RoutingOverrides};
+
+use crate::http::ApiError;
+
+/// The most stop strings, and the longest.
+const STOPS: usize = 16;
+const LONGEST_STOP: usize = 256;
+
+/// What requests are checked against.
+#[derive(Debug)]
+pub struct Checks<'a> {
+    pub defaults: &'a Defaults,
+    pub routers: &'a RouterRegistry,
+}
+
+/// Everything that is not particular to one route. The prompts are added by the route.
+pub fn request(
+    given: GenerationParameters,
+    checks: &Checks<'_>,
+) -> Result<GenerationRequest, ApiError> {
+    let Checks { defaults, routers } = checks;
+    let named = given.model.as_deref().map(named_mode).transpose()?;
+    let sampling = sampling(&given, defaults)?;
+    let tandem = given.tandem.map(|Object(tandem)| tandem).unwrap_or_default();
+    let mode = tandem.mode.or(named).unwrap_or(defaults.mode);
+    let chosen = routers.choose(&overrides(&tandem)?);
+    let (router, policy) = chosen.map_err(::tandem::Error::from)?;
+    let usage = given.stream_options.and_then(|Object(options)| options.include_usage);
+    let delivery = match given.stream.unwrap_or(false) {
+        true => Delivery::Stream { usage: usage.unwrap_or(false) },
+        false => Delivery::Whole,
+    };
+    let old = count("max_tokens", given.max_tokens, 1..=usize::MAX)?;
+    let new = count("max_completion_tokens", given.max_completion_tokens, 1..=usize::MAX)?;
+    Ok(GenerationRequest {
+        model: mode.model(),
+        mode,
+        prompts: vec![],
+        choices: count("n", given.n, 1..=MOST_TEXTS)?.unwrap_or(1),
+        sampling,
+        limits: Limits {
+            max_tokens: new.or(old).unwrap_or(defaults.limits.max_tokens),
+            stops: stops(given.stop, defaults)?,
+        },
+        router,
+        policy,
+        on_error: match tandem.on_cloud_error {
+            None => defaults.on_error,
+            Some(CloudErrorPolicy::Keep) => OnCloudError::Keep,
+            Some(CloudErrorPolicy::Wait) => OnCloudError::Wait,
+            Some(CloudErrorPolicy::Fail) => OnCloudError::Fail,
+        },
+        trace: tandem.trace.unwrap_or(false),
+        logprobs: None,
+        delivery,
+    })
+}
+
+fn named_mode(model: &str) -> Result<Mode, ApiError> {
+    Mode::of(model).ok_or_else(|| {
+        let known = Mode::ALL.map(Mode::model).join(", ");
+        let message = format!("there is no model {model:?} here: there are {known}");
+        let error = ApiError::new(StatusCode::NOT_FOUND, message);
+        error.param("model").code("model_not_found")
+    })
+}
+
+fn overrides(tandem: &TandemOptions) -> Result<RoutingOverrides, ApiError> {
+    let threshold = number("tandem.threshold", tandem.threshold, 0.0..=1.0)?;
+    let budget = number("tandem.budget", tandem.budget, 0.0..=1.0)?;
+    if threshold.is_some() && budget.is_some() {
+        let problem = "and tandem.threshold exclude each other: give one";
+        return Err(ApiError::field("tandem.budget", problem));
+    }
+    let threshold = threshold.map(Threshold::new).transpose();
+    let threshold = threshold.map_err(|e| ApiError::field("tandem.threshold", e))?;
+    Ok(RoutingOverrides { router: tandem.router.clone(), threshold, budget })
+}
+
+fn sampling(given: &GenerationParameters, defaults: &Defaults) -> Result<Sampling, ApiError> {
+    let usual = defaults.sampling;
+    let random = || RandomState::new().hash_one("seed") >> 32;
+    let own = || if defaults.seeded { usual.seed } else { random() };
+    let penalty = |name, value| number(name, value, -2.0..=2.0);
+    let repetition = number("repetition_penalty", given.repetition_penalty, 0.01..=10.0)?;
+    let sampling = Sampling {
+        temperature: number("temperature", given.temperature, 0.0..=2.0)?
+            .unwrap_or(usual.temperature),
+        top_p: number("top_p", given.top_p, 0.0..=1.0)?.unwrap_or(usual.top_p),
+        top_k: count("top_k", given.top_k, 0..=usize::MAX)?.unwrap_or(usual.top_k),
+        min_p: number("min_p", given.min_p, 0.0..=1.0)?.unwrap_or(usual.min_p),
+        repetition_penalty: repetition.unwrap_or(usual.repetition_penalty),
+        presence_penalty: penalty("presence_penalty", given.presence_penalty)?.unwrap_or(0.0),
+        frequency_penalty: penalty("frequency_penalty", given.frequency_penalty)?.unwrap_or(0.0),
+        seed: given.seed.map_or_else(own, i64::cast_unsigned),
+    };
+    // OpenAI lets it be 0, which leaves the likeliest token alone.
+    let top_p = sampling.top_p.max(f32::MIN_POSITIVE);
+    let checked = Sampling { top_p, ..sampling }.validate();
+    checked.map_err(|e| ApiError::invalid(e.to_string()))
+}
+
+fn stops(given: Option<OneOrMore>, defaults: &Defaults) -> Result<Vec<String>, ApiError> {
+    let stops = match given {
+        None => defaults.limits.stops.clone(),
+        Some(OneOrMore::One(stop)) => vec![stop],
+        Some(OneOrMore::More(stops)) => stops,
+    };
+    if stops.len() > STOPS || stops.iter().any(|s| s.len() > LONGEST_STOP) {
+        let problem = format_args!("may be at most {STOPS} texts of at most {LONGEST_STOP} bytes");
+        return Err(ApiError::field("stop", problem));
+    }
+    Ok(stops)
+}
+
+/// A number that must lie in a range.
+fn number(
+    path: &str,
+    given: Option<f32>,
+    range: RangeInclusive<f32>,
+) -> Result<Option<f32>, ApiError> {
+    match given.filter(|n| !range.contains(n)) {
+        None => Ok(given),
+        Some(n) => {
+            let (low, high) = (range.start(), range.end());
+            Err(ApiError::field(path, format_args!("must be from {low} to {high}, not {n}")))
+        }
+    }
+}
+
+/// A whole number that must lie in a range.
+pub fn count(
+    path: &str,
+    given: Option<i64>,
+    range: RangeInclusive<usize>,
+) -> Result<Option<usize>, ApiError> {
+    let Some(n) = given else { return Ok(None) };
+    match usize::try_from(n).ok().filter(|n| range.contains(n)) {
+        Some(n) => Ok(Some(n)),
+        None => {
+            let (low, high) = (range.start(), range.end());
+            let range = match *high {
+                usize::MAX => format!("{low} or more"),
+                _ => format!("from {low} to {high}"),
+            };
+            Err(ApiError::field(path, format_args!("must be {range}, not {n}")))
+        }
+    }
+}

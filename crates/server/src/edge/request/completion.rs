@@ -1,0 +1,43 @@
+//! `POST /v1/completions`: a text to be continued.
+
+use cloud::protocol::Prompt;
+use serde_json::Value;
+
+use super::{
+    GenerationRequest, MOST_TEXTS,
+    common::{self, Checks},
+    unsupported::{self, Route},
+    wire::{CompletionRequest, Prompts},
+};
+use crate::http::ApiError;
+
+/// The most log-probabilities a token may tell.
+const LOGPROBS: usize = 5;
+
+/// A request, checked.
+pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
+    let (request, extras) = CompletionRequest::read(object)?;
+    extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;
+    let CompletionRequest { beginning, parameters } = request;
+    let prompts = prompts(beginning.prompt)?;
+    let logprobs = common::count("logprobs", beginning.logprobs, 0..=LOGPROBS)?;
+    let request = common::request(parameters, checks)?;
+    let request = GenerationRequest { prompts, logprobs, ..request };
+    if request.texts() > MOST_TEXTS {
+        let problem = format_args!("asks for more than {MOST_TEXTS} texts");
+        return Err(ApiError::field("n", problem));
+    }
+    Ok(request)
+}
+
+fn prompts(given: Option<Prompts>) -> Result<Vec<Prompt>, ApiError> {
+    let prompts = match given {
+        None => return Err(ApiError::field("prompt", "is missing")),
+        Some(Prompts::One(text)) => vec![text],
+        Some(Prompts::More(texts)) => texts,
+    };
+    if prompts.is_empty() || prompts.iter().any(String::is_empty) {
+        return Err(ApiError::field("prompt", "must not be empty"));
+    }
+    Ok(prompts.into_iter().map(Prompt::Text).collect())
+}

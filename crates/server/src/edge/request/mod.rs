@@ -1,0 +1,111 @@
+//! What is asked: read as it travels, then checked, so that both routes' requests become a
+//! [`GenerationRequest`].
+//!
+//! - [`wire`]: the types that travel; `read`: from JSON to them
+//! - `unsupported`: parameters that are not heeded: refused, or ignored
+//! - [`chat`] and [`completion`]: checks of what is particular to each route; `common`: of the rest
+
+pub mod chat;
+mod common;
+pub mod completion;
+mod read;
+mod unsupported;
+pub mod wire;
+
+pub use common::Checks;
+
+use cloud::protocol::Prompt;
+use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
+use tandem::{NamedRouter, ResolvedRequest};
+
+use super::config::Mode;
+
+/// Texts one request may ask for, over all its prompts.
+pub const MOST_TEXTS: usize = 16;
+
+/// Alternatives the trace tells.
+const TRACED_ALTERNATIVES: usize = 5;
+
+/// What is asked of the models.
+#[derive(Debug)]
+pub struct GenerationRequest {
+    /// The model's name, as the answer repeats it.
+    pub model: &'static str,
+    /// Who writes.
+    pub mode: Mode,
+    /// Texts to begin with: a chat has one.
+    pub prompts: Vec<Prompt>,
+    /// Texts for each.
+    pub choices: usize,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// When to end.
+    pub limits: Limits,
+    /// Who judges.
+    pub router: NamedRouter,
+    /// How strictly.
+    pub policy: ThresholdPolicy,
+    /// What a failure of the cloud means.
+    pub on_error: OnCloudError,
+    /// Whether every token is told.
+    pub trace: bool,
+    /// How many log-probabilities besides its own each token tells, if they are asked for.
+    pub logprobs: Option<usize>,
+    /// How it is told.
+    pub delivery: Delivery,
+}
+
+/// How an answer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// All at once.
+    Whole,
+    /// As it is made.
+    Stream {
+        /// With a last chunk that counts tokens.
+        usage: bool,
+    },
+}
+
+impl GenerationRequest {
+    /// How many texts there will be.
+    pub fn texts(&self) -> usize {
+        self.prompts.len() * self.choices
+    }
+
+    /// How many alternatives every token must tell, if it must tell anything of itself.
+    pub fn watch(&self) -> Option<usize> {
+        let traced = self.trace.then_some(TRACED_ALTERNATIVES);
+        traced.max(self.logprobs)
+    }
+
+    /// What is asked for one of its texts; `None` where it has no such prompt.
+    pub fn resolved(
+        &self,
+        prompt: usize,
+        choice: usize,
+        tokens: &[Token],
+    ) -> Option<ResolvedRequest> {
+        Some(ResolvedRequest {
+            mode: self.mode,
+            prompt: self.prompts.get(prompt)?.clone(),
+            tokens: tokens.to_vec(),
+            written: vec![],
+            sampling: self.sampling(choice),
+            limits: self.limits.clone(),
+            router: self.router.clone(),
+            policy: self.policy.clone(),
+            on_error: self.on_error,
+            alternatives: self.watch(),
+        })
+    }
+
+    /// How the text of a choice is sampled: each by its own seed, the first by the one given.
+    pub fn sampling(&self, choice: usize) -> Sampling {
+        let seed = match choice {
+            0 => self.sampling.seed,
+            n => decode::sampling::hash(self.sampling.seed, n),
+        };
+        Sampling { seed, ..self.sampling }
+    }
+}

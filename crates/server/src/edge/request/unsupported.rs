@@ -1,0 +1,71 @@
+//! Parameters of OpenAI's that are not heeded here.
+
+use serde_json::{Value, json};
+
+use super::read::Extra;
+use crate::http::ApiError;
+
+/// Whose parameters they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Chat,
+    Completion,
+}
+
+/// Lets a parameter pass if heeding it would not change the answer, and refuses it otherwise.
+pub fn check(extra: &Extra<'_>, route: Route) -> Result<(), ApiError> {
+    let harmless: &[Value] = match extra.place.as_str() {
+        "user"
+        | "metadata"
+        | "store"
+        | "service_tier"
+        | "parallel_tool_calls"
+        | "safety_identifier"
+        | "prompt_cache_key"
+        | "prompt_cache_retention"
+        | "stream_options.include_obfuscation"
+        // These come back with messages that were answers once.
+        | "messages[].annotations"
+        | "messages[].refusal"
+        | "messages[].reasoning_content"
+        | "messages[].name" => return Ok(()),
+        place if place.starts_with("messages[].content[].") => return Ok(()),
+        "tools"
+        | "functions"
+        | "logit_bias"
+        | "audio"
+        | "web_search_options"
+        | "reasoning_effort"
+        | "verbosity"
+        | "prediction"
+        | "messages[].tool_calls"
+        | "messages[].function_call"
+        | "messages[].audio" => &[],
+        "tool_choice" | "function_call" => &[json!("none"), json!("auto")],
+        "response_format" => &[json!({ "type": "text" })],
+        "modalities" => &[json!(["text"])],
+        "suffix" if route == Route::Completion => &[],
+        "echo" if route == Route::Completion => &[json!(false)],
+        "best_of" if route == Route::Completion => &[json!(1)],
+        _ if extra.value.is_null() => return Ok(()),
+        _ => {
+            let error = ApiError::field(&extra.path, "is not known here");
+            return Err(error.code("unknown_parameter"));
+        }
+    };
+    if asks_for_nothing(extra.value) || harmless.contains(extra.value) {
+        return Ok(());
+    }
+    let error = ApiError::field(&extra.path, "is not supported here: it would change the answer");
+    Err(error.code("unsupported_parameter"))
+}
+
+fn asks_for_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}

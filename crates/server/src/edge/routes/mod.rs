@@ -1,0 +1,66 @@
+//! One file a route; `openapi` describes them all.
+
+pub mod chat;
+pub mod completions;
+pub mod health;
+pub mod metrics;
+pub mod models;
+pub mod openapi;
+pub mod page;
+pub mod tandem;
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{FromRequest, Request},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value};
+
+use ::tandem::Pair;
+
+use super::{
+    Server,
+    answer::{Answer, shape::Shape, stream},
+    request::{Checks, Delivery, GenerationRequest},
+    writer,
+};
+use crate::http::{
+    ApiError,
+    body::{json_bytes, not_json},
+};
+
+/// A body that is a JSON object; what is in it is the route's business.
+pub struct ObjectBody(pub Value);
+
+impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, server: &Arc<Server<P>>) -> Result<Self, ApiError> {
+        let bytes = json_bytes(request, server.config.body).await?;
+        let object: Map<String, Value> = serde_json::from_slice(&bytes).map_err(not_json)?;
+        Ok(Self(object.into()))
+    }
+}
+
+impl<P: Pair> Server<P> {
+    /// What requests are checked against.
+    fn checks(&self) -> Checks<'_> {
+        Checks { defaults: self.tandem.defaults(), routers: self.tandem.routers() }
+    }
+}
+
+/// Has the texts of a request written, and delivers them as it wishes.
+async fn answer<S: Shape, P: Pair>(
+    server: Arc<Server<P>>,
+    request: GenerationRequest,
+) -> Result<Response, ApiError> {
+    let request = Arc::new(request);
+    let answer = Answer::<S>::new(request.clone());
+    let events = writer::start(server, request.clone()).await?;
+    match request.delivery {
+        Delivery::Whole => Ok(Json(answer.whole(events).await?).into_response()),
+        Delivery::Stream { .. } => stream::respond(answer, events).await,
+    }
+}

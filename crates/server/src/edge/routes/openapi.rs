@@ -1,0 +1,123 @@
+//! `GET /openapi.json`: what this server takes and gives, made from the types that do it.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use axum::{http::header, response::IntoResponse};
+use utoipa::{
+    IntoResponses, Modify, OpenApi, ToSchema,
+    openapi::{
+        Content, OpenApi as Document, Ref, RefOr, Response,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use super::{chat, completions, health, metrics, models, page, tandem};
+use crate::http::error::ErrorResponse;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tandem",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+        description = "OpenAI's API over a small model on this device and a large one in the cloud. \
+            A model's name is a mode. Parameters that would change the answer and are not listed \
+            here are refused with status 400; harmless ones (user, metadata, store, service_tier, \
+            parallel_tool_calls and the like) are ignored. Null is the same as absent."
+    ),
+    paths(
+        chat::chat,
+        completions::completions,
+        models::models,
+        models::model,
+        tandem::tandem,
+        metrics::metrics,
+        health::health,
+        openapi,
+        page::page,
+        page::file,
+    ),
+    components(schemas(ErrorResponse)),
+    security(("key" = []), ()),
+    modifiers(&Keys)
+)]
+struct Described;
+
+/// Says how keys travel.
+struct Keys;
+
+impl Modify for Keys {
+    fn modify(&self, document: &mut Document) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("key", SecurityScheme::Http(scheme));
+    }
+}
+
+/// This document
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object), OpenErrors),
+    security(())
+)]
+pub async fn openapi() -> impl IntoResponse {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| Described::openapi().to_json().unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str())
+}
+
+fn errors(errors: &[(u16, &str)]) -> BTreeMap<String, RefOr<Response>> {
+    let response = |&(status, description): &(u16, &str)| {
+        let schema = Ref::from_schema_name(ErrorResponse::name());
+        let content = RefOr::T(Content::new(Some(schema)));
+        let mut response = Response::new(description);
+        response.content.insert("application/json".into(), content);
+        (status.to_string(), RefOr::T(response))
+    };
+    errors.iter().map(response).collect()
+}
+
+const WRONG_HOST: (u16, &str) = (403, "Another host's name, where only this machine is let in");
+const NO_KEY: (u16, &str) = (401, "No valid key");
+
+/// What routes without a key answer instead.
+pub struct OpenErrors;
+
+impl IntoResponses for OpenErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[WRONG_HOST])
+    }
+}
+
+/// What routes behind a key answer instead.
+pub struct KeyErrors;
+
+impl IntoResponses for KeyErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[NO_KEY, WRONG_HOST])
+    }
+}
+
+/// What requests for texts are answered instead.
+pub struct GenerationErrors;
+
+impl IntoResponses for GenerationErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[
+            (400, "A mistake in the request; `param` names the field by its full path"),
+            NO_KEY,
+            WRONG_HOST,
+            (404, "No such model"),
+            (408, "The body came too slowly"),
+            (413, "The body is too large"),
+            (415, "Not application/json"),
+            (500, "A model failed"),
+            (502, "The cloud failed"),
+            (
+                503,
+                "Too many requests wait, the server stops, or the cloud is down; see Retry-After",
+            ),
+            (504, "The answer took too long"),
+        ])
+    }
+}

@@ -1,0 +1,178 @@
+//! How types of other crates look as JSON, for the document: they know nothing of OpenAPI. A test
+//! holds these to real answers, field by field, in both directions.
+#![expect(dead_code, reason = "they describe JSON and are never made")]
+
+use utoipa::ToSchema;
+
+/// Who writes: the small model alone, both, or the large one alone.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Mode {
+    Small,
+    Joint,
+    Large,
+}
+
+/// Where the cloud is: in this process, elsewhere or nowhere.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum CloudLocation {
+    Embedded,
+    Remote,
+    None,
+}
+
+/// What there is to say of a text besides its words. Its name is not `Summary`: the document has
+/// one already, the answer's.
+#[derive(ToSchema)]
+pub struct TextSummary {
+    mode: Mode,
+    #[schema(required = true)]
+    router: Option<String>,
+    /// Why that router judges, where it stands in for a trained one that is not here.
+    router_fallback: Option<String>,
+    /// As it stands at the end, where it follows a budget.
+    #[schema(required = true)]
+    threshold: Option<f64>,
+    #[schema(required = true)]
+    budget: Option<f64>,
+    /// What really came from the cloud, over every text that shares the budget.
+    budget_realised: Option<f64>,
+    /// The same seed gives the same text.
+    seed: u64,
+    /// What travelled to the cloud, if it was asked.
+    #[schema(required = true)]
+    exchange: Option<Exchange>,
+    #[schema(required = true)]
+    cloud_error: Option<String>,
+    stats: Stats,
+}
+
+/// What travels between edge and cloud.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Exchange {
+    Ids,
+    Text,
+}
+
+/// Who wrote a token: the small model, the large one, or the small one because the large one could
+/// not be had.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Source {
+    Edge,
+    Cloud,
+    Fallback,
+}
+
+/// What a text did and where its time went.
+#[derive(ToSchema)]
+pub struct Stats {
+    tokens: usize,
+    /// Of them, from the cloud.
+    cloud_tokens: usize,
+    /// Of them, from the edge because the cloud could not be had.
+    fallback_tokens: usize,
+    /// Whether the text ends where it does because the cloud could not be had.
+    fallback_end: bool,
+    /// Tokens from the cloud, divided by all.
+    routed_share: f64,
+    /// Times the cloud answered.
+    asks: usize,
+    /// Tokens the cloud read for that; null where it did not say.
+    #[schema(required = true)]
+    cloud_prefilled: Option<usize>,
+    /// Tokens it found in its cache instead; null where it did not say.
+    #[schema(required = true)]
+    cloud_cached: Option<usize>,
+    /// Tokens the cloud wrote for that, look-ahead included.
+    cloud_decoded: usize,
+    /// Tokens the edge read before it wrote the first.
+    edge_prefilled: usize,
+    /// Tokens of the prompt it found in its cache instead.
+    edge_cached: usize,
+    /// Times the edge stood in for a cloud that could not be had.
+    fallbacks: usize,
+    /// Bytes that left this device for the cloud.
+    sent_bytes: usize,
+    characters: usize,
+    time_to_first_token_ms: f64,
+    mean_time_between_tokens_ms: f64,
+    total_ms: f64,
+    tokens_per_second: f64,
+    characters_per_second: f64,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// Where time went, in milliseconds. The parts do not overlap.
+#[derive(ToSchema)]
+pub struct Times {
+    /// The edge reading all unread tokens but the last.
+    edge_prefill_ms: f64,
+    /// The edge reading the last token.
+    edge_decode_ms: f64,
+    /// Scoring.
+    router_ms: f64,
+    /// The cloud loading its model: once, and only where it is loaded on demand.
+    cloud_load_ms: f64,
+    /// Waiting for other sessions at the cloud.
+    cloud_queue_ms: f64,
+    /// The cloud reading what was appended.
+    cloud_prefill_ms: f64,
+    /// The cloud writing its answer.
+    cloud_decode_ms: f64,
+    /// The rest of an ask: the way there and back.
+    network_ms: f64,
+}
+
+/// One accepted token.
+#[derive(ToSchema)]
+pub struct Token {
+    /// How many tokens were accepted before it.
+    index: usize,
+    /// Absent where a cloud alone writes and gives no ids.
+    #[schema(nullable = false)]
+    id: Option<u32>,
+    /// The characters that became whole with it.
+    text: String,
+    source: Source,
+    /// The router's trust in the edge's proposal; null where no router was asked.
+    #[schema(required = true)]
+    score: Option<f32>,
+    /// Whether the cloud could have been asked here; absent while that is not known.
+    #[schema(nullable = false)]
+    eligible: Option<bool>,
+    /// `text` on what the cloud wrote where ids cannot travel; no fault.
+    degraded: Option<Exchange>,
+    /// Where its time went; for a word of several tokens, all on the first.
+    times: Times,
+    /// On the first token of an answer of the cloud.
+    cloud: Option<AskUsage>,
+    /// What the edge held likeliest here.
+    #[schema(nullable = false)]
+    alternatives: Option<Vec<Alternative>>,
+    /// What left this device for this token.
+    #[schema(nullable = false)]
+    sent: Option<String>,
+}
+
+/// What an ask cost the cloud, by its own count; null where it does not say.
+#[derive(ToSchema)]
+pub struct AskUsage {
+    #[schema(required = true)]
+    prefilled: Option<usize>,
+    #[schema(required = true)]
+    cached: Option<usize>,
+    /// Tokens it wrote, look-ahead included.
+    decoded: usize,
+}
+
+/// A token the edge might have written.
+#[derive(ToSchema)]
+pub struct Alternative {
+    /// What is not a whole character is replaced.
+    text: String,
+    probability: f32,
+}

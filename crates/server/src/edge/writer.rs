@@ -1,0 +1,221 @@
+//! Makes the texts of one request, in a task of its own.
+//!
+//! The task owns the seat. Whoever reads the events goes away by dropping them: that is noticed
+//! while a step is under way, and the step is given up on both sides.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use decode::{Accepted, FinishReason, Span, Times, Token};
+use tandem::{Generation, Lease, Mode, Pair};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use super::{Server, request::GenerationRequest, summary::Summary};
+use crate::http::ApiError;
+
+/// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
+/// when it has been taken.
+const AHEAD: usize = 1;
+
+/// What happens while texts are made.
+#[derive(Debug)]
+pub enum Event {
+    /// Tokens of a text.
+    Tokens {
+        /// Which text.
+        text: usize,
+        /// In order.
+        tokens: Vec<Accepted>,
+    },
+    /// A text is over.
+    End {
+        /// Which text.
+        text: usize,
+        /// How it ended.
+        ending: Box<Ending>,
+    },
+    /// There will be no more.
+    Failed(ApiError),
+}
+
+/// How a text ended.
+#[derive(Debug)]
+pub struct Ending {
+    /// Why.
+    pub reason: FinishReason,
+    /// The prompt's tokens.
+    pub prompt_tokens: usize,
+    /// Of them, those that were not read again.
+    pub cached_tokens: usize,
+    /// What it tells of itself.
+    pub summary: Summary,
+}
+
+/// Takes a seat for a request and begins. Mistakes that show before the first token are errors here.
+pub async fn start<P: Pair>(
+    server: Arc<Server<P>>,
+    request: Arc<GenerationRequest>,
+) -> Result<mpsc::Receiver<Event>, ApiError> {
+    let mut prompts = vec![];
+    for prompt in &request.prompts {
+        prompts.push(server.tandem.tokens(request.mode, prompt).await?);
+    }
+    let first = prompts.first().map_or(&[][..], Vec::as_slice);
+    let lease = server.tandem.lease(request.mode, first).await?;
+    let (events, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let deadline = Instant::now() + server.config.time;
+        let writer = Writer { server, request, events, deadline };
+        writer.write_all(lease, &prompts).await;
+    });
+    Ok(receiver)
+}
+
+struct Writer<P: Pair> {
+    server: Arc<Server<P>>,
+    request: Arc<GenerationRequest>,
+    events: mpsc::Sender<Event>,
+    deadline: Instant,
+}
+
+/// Why there will be no more texts.
+enum Stop {
+    /// Nobody listens any more.
+    Gone,
+    Failed(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<P: Pair> Writer<P> {
+    async fn write_all(self, mut lease: Lease<P>, prompts: &[Vec<Token>]) {
+        let mut text = 0;
+        for (prompt, tokens) in prompts.iter().enumerate() {
+            for choice in 0..self.request.choices {
+                match self.write(lease, text, (prompt, choice), tokens).await {
+                    Ok(Some(seat)) => lease = seat,
+                    Ok(None) => return,
+                    Err(Stop::Failed(error)) => {
+                        // Whether anybody hears it matters to nobody here.
+                        drop(self.events.send(Event::Failed(error)).await);
+                        return;
+                    }
+                    Err(Stop::Gone) => {
+                        self.server.metrics.cancelled();
+                        return;
+                    }
+                }
+                text += 1;
+            }
+        }
+    }
+
+    /// One text, to its end; the seat comes back for the next one.
+    async fn write(
+        &self,
+        lease: Lease<P>,
+        text: usize,
+        (prompt, choice): (usize, usize),
+        tokens: &[Token],
+    ) -> Result<Option<Lease<P>>, Stop> {
+        let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
+        let mut generation = lease.begin(request).await?;
+        let told = self.follow(text, &mut generation).await;
+        self.server.metrics.text(&generation.transcript().stats());
+        told?;
+        let ending = Box::new(ending(&generation));
+        self.send(Event::End { text, ending }).await?;
+        Ok(generation.into_parts().0)
+    }
+
+    /// Tells one text while it is made.
+    async fn follow(&self, text: usize, generation: &mut Generation<P>) -> Result<(), Stop> {
+        let started = Instant::now();
+        let mut last = None;
+        let mut too_late = pin!(sleep_until(self.deadline));
+        loop {
+            let next = tokio::select! {
+                // A reader that has gone is noticed even while there is always more to tell.
+                biased;
+                () = self.events.closed() => return Err(Stop::Gone),
+                () = &mut too_late => {
+                    return Err(ApiError::too_slow(self.server.config.time).into());
+                }
+                next = generation.next() => next?,
+            };
+            let Some(span) = next else { return Ok(()) };
+            let now = Instant::now();
+            let since = last.replace(now);
+            self.server.metrics.span(since.is_none(), gap(now, since.unwrap_or(started)));
+            let tokens = whole(span, generation.transcript().shown());
+            if !tokens.is_empty() {
+                self.send(Event::Tokens { text, tokens }).await?;
+                self.taken().await?;
+            }
+        }
+    }
+
+    /// A reader that takes nothing for so long has gone, whatever its socket says.
+    async fn send(&self, event: Event) -> Result<(), Stop> {
+        match timeout_at(self.deadline, self.events.send(event)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
+        }
+    }
+
+    /// Lets the last event go out now, before the next step takes every core: that costs least.
+    async fn taken(&self) -> Result<(), Stop> {
+        match timeout_at(self.deadline, self.events.reserve()).await {
+            Ok(Ok(_room)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
+        }
+    }
+}
+
+fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
+    let (transcript, request) = (generation.transcript(), generation.request());
+    let summary = Summary::new(generation);
+    // Where the cloud writes alone, it alone knows how long the prompt is for it.
+    let told = transcript.shown().first().and_then(|t| t.cloud);
+    let told = told.filter(|_| request.mode == Mode::Large);
+    let counted = told.and_then(|usage| usage.prefilled.zip(usage.cached));
+    let (prompt_tokens, cached_tokens) = match counted {
+        Some((prefilled, cached)) => (prefilled + cached, cached),
+        None => (request.tokens.len(), summary.summary.stats.edge_cached),
+    };
+    let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
+    Ending { reason, prompt_tokens, cached_tokens, summary }
+}
+
+fn gap(now: Instant, then: Instant) -> Duration {
+    now.saturating_duration_since(then)
+}
+
+/// A span's tokens, with what stands for a character that never became whole.
+fn whole(span: Span, shown: &[Accepted]) -> Vec<Accepted> {
+    let Span { mut tokens, rest } = span;
+    if rest.is_empty() {
+        return tokens;
+    }
+    match (tokens.last_mut(), shown.last()) {
+        (Some(last), _) => last.text += &rest,
+        // Its token was told before.
+        (None, Some(last)) => tokens.push(Accepted {
+            text: rest,
+            times: Times::default(),
+            cloud: None,
+            logprob: None,
+            alternatives: vec![],
+            sent: None,
+            ..last.clone()
+        }),
+        (None, None) => {}
+    }
+    tokens
+}

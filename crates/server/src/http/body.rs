@@ -1,0 +1,95 @@
+//! Bodies of requests: JSON, neither too large nor too slow, with mistakes named by their path.
+
+use std::time::Duration;
+
+use axum::{
+    extract::Request,
+    http::{HeaderMap, StatusCode, header},
+};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use tokio::time::timeout;
+
+use super::ApiError;
+
+/// How much more than the largest body is read and thrown away, so that whoever sent it gets to read
+/// why it was refused.
+const DRAINED: usize = 60 << 20;
+
+/// What the body of a request may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// The most bytes.
+    pub bytes: usize,
+    /// The longest it may take to arrive.
+    pub time: Duration,
+}
+
+/// The bytes of a body that says it is JSON.
+///
+/// The content type is not a formality: a page of somebody else's may have a browser send a form or
+/// plain text here without asking first, but not JSON.
+pub async fn json_bytes(request: Request, limits: BodyLimits) -> Result<Vec<u8>, ApiError> {
+    let json = is_json(request.headers());
+    let slow = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly");
+    let bytes = timeout(limits.time, read(request, limits.bytes)).await.map_err(slow)??;
+    if !json {
+        let message = "the Content-Type must be application/json";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    Ok(bytes)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
+    let mut stream = request.into_body().into_data_stream();
+    let (mut read, mut length) = (Vec::new(), 0usize);
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| ApiError::invalid("the body could not be read"))?;
+        length += chunk.len();
+        if length <= most {
+            read.extend_from_slice(&chunk);
+        } else if length > most + DRAINED {
+            break;
+        } else {
+            read = Vec::new();
+        }
+    }
+    if length > most {
+        let message = format!("the body is larger than {} MB", most >> 20);
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("too_large"));
+    }
+    Ok(read)
+}
+
+/// Reads a value from JSON text.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(wrong_value)?;
+    deserializer.end().map_err(not_json)?;
+    Ok(value)
+}
+
+/// The error of a value that is not what its place takes.
+pub fn wrong_value(error: serde_path_to_error::Error<serde_json::Error>) -> ApiError {
+    let path = error.path().to_string();
+    let error = error.into_inner();
+    match error.classify() {
+        Category::Data if path == "." => {
+            ApiError::invalid(format!("the body is not what this route takes: {error}"))
+        }
+        Category::Data => ApiError::field(path, format_args!("is not of the right kind: {error}")),
+        Category::Io | Category::Syntax | Category::Eof => not_json(error),
+    }
+}
+
+/// The error of a text that is not JSON.
+pub fn not_json(error: serde_json::Error) -> ApiError {
+    ApiError::invalid(format!("the body is not a JSON object: {error}")).code("invalid_json")
+}

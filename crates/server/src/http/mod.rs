@@ -1,0 +1,15 @@
+//! What both servers do with every request, whatever it is about.
+//!
+//! - [`access`]: keys, and the host's name where anybody on this machine is let in
+//! - [`body`]: JSON, neither too large nor too slow; a mistake is named by its path
+//! - [`error`]: the one shape errors have, and their statuses
+//! - [`metrics`]: requests counted by route, and the text Prometheus reads
+
+pub mod access;
+pub mod body;
+pub mod error;
+pub mod metrics;
+
+pub use access::{Access, EmptyKey, Keys};
+pub use body::BodyLimits;
+pub use error::ApiError;

@@ -1,0 +1,13 @@
+//! HTTP servers.
+//!
+//! - [`cloud`]: the embedded cloud, which serves a large model to many edges with the protocol of
+//!   [`::cloud::protocol`]
+//! - [`edge`]: the edge server: OpenAI's API over both models, the page, metrics
+//! - [`http`]: access, bodies, errors and request counts, for both
+//! - [`listen`]: connections, for both
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+pub mod cloud;
+pub mod edge;
+pub mod http;
+pub mod listen;

@@ -1,0 +1,12 @@
+//! Every test of the servers but the flood, which measures its process. One program: each is linked
+//! with two engines.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod about;
+mod access;
+mod api;
+mod common;
+mod document;
+mod mixed;
+mod scripted;
+mod serial;

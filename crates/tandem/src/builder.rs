@@ -1,0 +1,260 @@
+//! The options of a pair, and building it.
+
+use std::time::Duration;
+
+use cloud::{Delay, Endpoint, Engine, Settings};
+use decode::{Limits, OnCloudError, Sampling, Threshold};
+use engine::Adapter;
+use router::RouterKind;
+
+use crate::{
+    AskConfig, CloudConfig, Defaults, EdgeConfig, Error, LocalCloud, Machine, Mode, Models,
+    NamedRouter, PairConfig, RouterRegistry, RouterSpec, Share, Store, Tandem, preset,
+};
+
+/// The default system message. Both models get it, because their own defaults differ.
+pub const SYSTEM: &str = "You are a helpful assistant.";
+
+/// The default limit on the tokens of an answer.
+pub const MAX_TOKENS: usize = 256;
+
+/// The options of a pair. All have defaults: the default models of the catalog, the large one in
+/// this process, and the general router.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    store: Option<Store>,
+    edge: EdgeConfig,
+    cloud: CloudConfig,
+    ask: AskConfig,
+    machine: Machine,
+    router: Option<RouterSpec>,
+    threshold: Option<Threshold>,
+    budget: Option<f32>,
+    preset: Option<String>,
+    mode: Mode,
+    any_mode: bool,
+    sampling: Sampling,
+    seed: Option<u64>,
+    max_tokens: Option<usize>,
+    stops: Vec<String>,
+    system: Option<String>,
+    seats: Option<usize>,
+    queue: usize,
+}
+
+impl Builder {
+    /// Where models and presets are; otherwise in the user's home and beside this program.
+    pub fn store(mut self, store: Store) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
+    /// `hf:OWNER/REPO` once it is pulled.
+    pub fn edge(mut self, model: impl Into<String>) -> Self {
+        self.edge.model = Some(model.into());
+        self
+    }
+
+    /// Adds a LoRA adapter for the small model.
+    pub fn edge_adapter(mut self, adapter: Adapter) -> Self {
+        self.edge.adapters.push(adapter);
+        self
+    }
+
+    /// Sets all options of the small model.
+    pub fn edge_config(mut self, edge: EdgeConfig) -> Self {
+        self.edge = edge;
+        self
+    }
+
+    /// The large model, which then runs in this process; named like the small one.
+    pub fn cloud(mut self, model: impl Into<String>) -> Self {
+        let model = Some(model.into());
+        self.cloud = CloudConfig::Local(LocalCloud { model, adapters: vec![] });
+        self
+    }
+
+    /// A large model on another server: `tandem cloud`, SGLang, vLLM, llama-server or anything with
+    /// OpenAI's `/v1/completions`. Without `engine`, the kind of server is detected.
+    pub fn cloud_at(mut self, endpoint: Endpoint, engine: Option<Engine>) -> Self {
+        self.cloud = CloudConfig::Remote(Box::new(Settings { engine, ..Settings::new(endpoint) }));
+        self
+    }
+
+    /// Uses no cloud: every ask fails, and no socket is opened.
+    pub fn offline(mut self) -> Self {
+        self.cloud = CloudConfig::None;
+        self
+    }
+
+    /// Sets all options of the large model.
+    pub fn cloud_config(mut self, cloud: CloudConfig) -> Self {
+        self.cloud = cloud;
+        self
+    }
+
+    /// Sets all options of asks.
+    pub fn ask_config(mut self, ask: AskConfig) -> Self {
+        self.ask = ask;
+        self
+    }
+
+    /// The longest time of one ask. Later the cloud counts as failed.
+    pub fn ask_deadline(mut self, deadline: Duration) -> Self {
+        self.ask.deadline = deadline;
+        self
+    }
+
+    /// What to do when the cloud fails in the middle of a text.
+    pub fn on_cloud_error(mut self, on_error: OnCloudError) -> Self {
+        self.ask.on_error = on_error;
+        self
+    }
+
+    /// Simulates a network with delay, jitter and loss in front of the cloud.
+    pub fn simulate_network(mut self, delay: Delay) -> Self {
+        self.ask.delay = Some(delay);
+        self
+    }
+
+    /// The router: a name such as `top1`, a router file, or your own implementation.
+    pub fn router(mut self, router: impl Into<RouterSpec>) -> Self {
+        self.router = Some(router.into());
+        self
+    }
+
+    /// Asks the cloud where the router's score is below this. It overrides a budget.
+    pub fn threshold(mut self, threshold: Threshold) -> Self {
+        self.threshold = Some(threshold);
+        self
+    }
+
+    /// Keeps the share of tokens from the cloud near this, over a long run: 0.07 is one in fourteen.
+    pub fn budget(mut self, share: f32) -> Self {
+        self.budget = Some(share);
+        self
+    }
+
+    /// Adapters and router for one kind of question: a preset's name, or its folder.
+    pub fn preset(mut self, preset: impl Into<String>) -> Self {
+        self.preset = Some(preset.into());
+        self
+    }
+
+    /// The mode of requests that name none.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Allows requests to name any mode, so that a router is loaded even if the default mode needs
+    /// none.
+    pub fn any_mode(mut self) -> Self {
+        self.any_mode = true;
+        self
+    }
+
+    /// Sampling parameters. With a seed all texts use it; without one each gets a random seed.
+    pub fn sampling(mut self, sampling: Sampling, seed: Option<u64>) -> Self {
+        self.sampling = sampling;
+        self.seed = seed;
+        self
+    }
+
+    /// The most tokens of an answer.
+    pub fn max_tokens(mut self, tokens: usize) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// An answer ends before the first of these strings.
+    pub fn stops(mut self, stops: Vec<String>) -> Self {
+        self.stops = stops;
+        self
+    }
+
+    /// The system message for conversations without one.
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
+
+    /// Context length, threads and GPU layers.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
+        self
+    }
+
+    /// The number of texts that are generated at the same time, 1 by default. Memory is allocated
+    /// for all of them.
+    pub fn seats(mut self, seats: usize) -> Self {
+        self.seats = Some(seats);
+        self
+    }
+
+    /// The number of requests that may wait for a seat, 0 by default.
+    pub fn queue(mut self, queue: usize) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Finds the files and loads the router. Models are loaded by the first text that needs them.
+    pub fn build(self) -> Result<Tandem, Error> {
+        let store = match self.store.clone() {
+            Some(store) => store,
+            None => Store::open()?,
+        };
+        let this = self.with_preset(&store)?;
+        let no_cloud = matches!(this.cloud, CloudConfig::None);
+        if this.mode == Mode::Large && no_cloud {
+            let reason = "mode large needs the cloud: it does not work with --offline";
+            return Err(Error::Usage(reason.into()));
+        }
+        let router = if this.any_mode || this.mode == Mode::Joint {
+            let edge = this.edge.options(&store, &this.machine, 1)?;
+            NamedRouter::choose(this.router.as_ref(), &store, &edge)?
+        } else {
+            RouterKind::Never.into()
+        };
+        let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
+        let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
+        let max_tokens = this.max_tokens.unwrap_or(MAX_TOKENS);
+        let defaults = Defaults {
+            mode: this.mode,
+            sampling: sampling.validate()?,
+            seeded: this.seed.is_some(),
+            limits: Limits { max_tokens, stops: this.stops },
+            system: this.system.unwrap_or_else(|| SYSTEM.into()),
+            on_error: this.ask.on_error,
+        };
+        let seats = this.seats.unwrap_or(1);
+        let models = Models::new(PairConfig {
+            store,
+            edge: this.edge,
+            cloud: this.cloud,
+            ask: this.ask,
+            machine: this.machine,
+            seats,
+            preset: this.preset,
+        })?;
+        Ok(Tandem::new(models, RouterRegistry::new(router, policy), defaults, (seats, this.queue)))
+    }
+
+    /// Fills in what the preset provides and was not given.
+    fn with_preset(mut self, store: &Store) -> Result<Self, Error> {
+        let Some(given) = &self.preset else { return Ok(self) };
+        let preset = preset::load(store, given)?;
+        let own_router = self.router.is_some();
+        let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
+        preset::apply(store, &preset, edge, cloud, Some(&mut self.router))?;
+        // A preset's defaults were made for its own router.
+        if !own_router && self.threshold.is_none() && self.budget.is_none() {
+            let (threshold, budget) = preset::defaults(&preset)?;
+            (self.threshold, self.budget) = (threshold, budget.map(Share::value));
+        }
+        // Later only the name is shown, because the path of the folder is private.
+        self.preset = Some(preset.manifest().name.clone());
+        Ok(self)
+    }
+}

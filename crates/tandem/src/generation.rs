@@ -1,0 +1,134 @@
+//! One text while it is generated.
+
+use decode::{CloudError, Exchange, FinishReason, Router, Span, Transcript};
+use futures_util::{Stream, stream};
+
+use crate::{Answer, Error, Lease, Models, Pair, ResolvedRequest, Summary};
+
+/// A text that is being generated. It owns its seat: dropping it stops the work on both sides and
+/// gives the seat back with its caches.
+pub struct Generation<P: Pair = Models> {
+    state: State<P>,
+    /// `None` after [`into_parts`](Self::into_parts).
+    lease: Option<Lease<P>>,
+    request: ResolvedRequest,
+}
+
+type Writing<P> = decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as Pair>::Cloud>;
+
+enum State<P: Pair> {
+    Writing(Box<Writing<P>>),
+    Over(Box<Over>),
+}
+
+/// What remains of a text after its models were given back.
+#[derive(Default)]
+struct Over {
+    transcript: Transcript,
+    exchange: Option<Exchange>,
+    cloud_error: Option<CloudError>,
+}
+
+impl<P: Pair> Generation<P> {
+    pub(crate) fn new(writing: Writing<P>, lease: Lease<P>, request: ResolvedRequest) -> Self {
+        Self { state: State::Writing(Box::new(writing)), lease: Some(lease), request }
+    }
+
+    /// Advances by one accepted span; `None` at the end of the text.
+    ///
+    /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
+    pub async fn next(&mut self) -> Result<Option<Span>, Error> {
+        match &mut self.state {
+            State::Writing(writing) => Ok(writing.next().await?),
+            State::Over(_) => Ok(None),
+        }
+    }
+
+    /// Ends the text here and returns what was held back, for example half a stop string.
+    pub fn end(&mut self, reason: FinishReason) -> Span {
+        match &mut self.state {
+            State::Writing(writing) => writing.end(reason),
+            State::Over(_) => Span::default(),
+        }
+    }
+
+    /// Everything accepted so far, with its trace and statistics.
+    pub fn transcript(&self) -> &Transcript {
+        match &self.state {
+            State::Writing(writing) => writing.transcript(),
+            State::Over(over) => &over.transcript,
+        }
+    }
+
+    /// The cloud's last failure, even if it has recovered since.
+    pub fn cloud_error(&self) -> Option<&CloudError> {
+        match &self.state {
+            State::Writing(writing) => writing.cloud_error(),
+            State::Over(over) => over.cloud_error.as_ref(),
+        }
+    }
+
+    /// Whether ids or text are exchanged with the cloud; `None` before the first ask.
+    pub fn exchange(&self) -> Option<Exchange> {
+        match &self.state {
+            State::Writing(writing) => writing.exchange(),
+            State::Over(over) => over.exchange,
+        }
+    }
+
+    /// The request with all its options decided.
+    pub fn request(&self) -> &ResolvedRequest {
+        &self.request
+    }
+
+    /// How the text was generated so far, without the text itself.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self)
+    }
+
+    /// Generates the text to its end.
+    pub async fn finish(mut self) -> Result<Answer, Error> {
+        while self.next().await?.is_some() {}
+        Ok(Answer::new(&self))
+    }
+
+    /// The spans as a stream, which ends with the text or after the first error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Span, Error>> + Send {
+        stream::unfold(Some(self), |generation| async {
+            let mut generation = generation?;
+            match generation.next().await {
+                Ok(Some(span)) => Some((Ok(span), Some(generation))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    /// Returns the seat, for another text on it, and the transcript.
+    pub fn into_parts(mut self) -> (Option<Lease<P>>, Transcript) {
+        let over = self.give_back();
+        (self.lease.take(), over.transcript)
+    }
+
+    /// Returns both models to the seat.
+    fn give_back(&mut self) -> Over {
+        match std::mem::replace(&mut self.state, State::Over(Box::default())) {
+            State::Over(over) => *over,
+            State::Writing(writing) => {
+                let exchange = writing.exchange();
+                let cloud_error = writing.cloud_error().cloned();
+                let (edge, cloud, transcript) = writing.into_parts();
+                if let Some(lease) = &mut self.lease {
+                    lease.put_back((edge, cloud), &self.request, transcript.accepted_text());
+                }
+                Over { transcript, exchange, cloud_error }
+            }
+        }
+    }
+}
+
+impl<P: Pair> Drop for Generation<P> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,61 @@
+//! The modes: which models write a text.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// Which models write a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The small model alone.
+    Small,
+    /// The small model, and the large one where the router asks it.
+    #[default]
+    Joint,
+    /// The large model alone. The small one is not even loaded for it.
+    Large,
+}
+
+impl Mode {
+    /// All modes, the default one first.
+    pub const ALL: [Self; 3] = [Self::Joint, Self::Small, Self::Large];
+
+    /// The name that users write.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Joint => "joint",
+            Self::Large => "large",
+        }
+    }
+
+    /// The name of the mode in OpenAI's API, which names models.
+    pub fn model(self) -> &'static str {
+        match self {
+            Self::Small => "tandem-small",
+            Self::Joint => "tandem-joint",
+            Self::Large => "tandem-large",
+        }
+    }
+
+    /// The mode of such a name.
+    pub fn of(model: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.model() == model)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
+        found.ok_or_else(|| format!("{text:?} is not a mode: write small, joint or large"))
+    }
+}

@@ -1,0 +1,246 @@
+//! The real models: an edge on this machine, and a cloud wherever it is.
+
+use std::sync::Arc;
+
+use cloud::{
+    EdgeSide, Opening, Remote, Settings, probe_messages,
+    protocol::{EdgeModel, Prompt},
+    service::{LazyModel, Service, ServiceConfig},
+};
+use decode::{Message, Token};
+use engine::{Compute, LoadOptions, Model, Sequence, template};
+use tokio::sync::OnceCell;
+
+use crate::{
+    AskConfig, CloudConfig, EdgeConfig, Error, Machine, Store,
+    pair::{Introduction, Pair},
+};
+
+/// A small and a large model, each loaded when it is first needed.
+pub struct Models {
+    config: PairConfig,
+    compute: Compute,
+    loaded: OnceCell<Model>,
+    /// Set when the cloud is first needed.
+    settings: OnceCell<Settings>,
+}
+
+/// The options of the two models.
+#[derive(Clone, Debug)]
+pub struct PairConfig {
+    /// Finds model files by name.
+    pub store: Store,
+    /// The small model on this device.
+    pub edge: EdgeConfig,
+    /// The large model, and where it runs.
+    pub cloud: CloudConfig,
+    /// The options of asks.
+    pub ask: AskConfig,
+    /// Context length, threads and GPU layers.
+    pub machine: Machine,
+    /// The number of texts at the same time.
+    pub seats: usize,
+    /// The name of the preset that was applied, if one was.
+    pub preset: Option<String>,
+}
+
+/// Where the large model is, as shown to users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CloudLocation {
+    /// It runs in this process.
+    Embedded,
+    /// It runs on another server.
+    Remote,
+    /// There is no large model.
+    None,
+}
+
+impl Models {
+    /// Loads nothing: a missing model is an error only when it is needed.
+    pub fn new(config: PairConfig) -> Result<Self, Error> {
+        let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
+        Ok(Self { config, compute, loaded: OnceCell::new(), settings: OnceCell::new() })
+    }
+
+    /// The name of the preset that was applied, if one was.
+    pub fn preset(&self) -> Option<&str> {
+        self.config.preset.as_deref()
+    }
+
+    /// The small model; the first call loads it.
+    pub async fn edge(&self) -> Result<&Model, Error> {
+        let load = || async {
+            let options = self.edge_options()?;
+            Ok(Model::load(&self.compute, options).await?)
+        };
+        self.loaded.get_or_try_init(load).await
+    }
+
+    /// The engine's options to load the small model.
+    pub fn edge_options(&self) -> Result<LoadOptions, Error> {
+        let PairConfig { edge, store, machine, seats, .. } = &self.config;
+        edge.options(store, machine, *seats)
+    }
+
+    /// The engine's options to load the large model, if it runs in this process.
+    pub fn cloud_options(&self) -> Result<Option<LoadOptions>, Error> {
+        match &self.config.cloud {
+            CloudConfig::Local(cloud) => {
+                cloud.options(&self.config.store, &self.config.machine, self.config.seats).map(Some)
+            }
+            CloudConfig::None | CloudConfig::Remote(_) => Ok(None),
+        }
+    }
+
+    /// Where the large model is.
+    pub fn location(&self) -> CloudLocation {
+        match &self.config.cloud {
+            CloudConfig::None => CloudLocation::None,
+            CloudConfig::Local(_) => CloudLocation::Embedded,
+            CloudConfig::Remote(_) => CloudLocation::Remote,
+        }
+    }
+
+    /// A name for people: the model's, or the address of the server.
+    pub fn cloud_name(&self) -> Result<String, Error> {
+        Ok(match &self.config.cloud {
+            CloudConfig::None => "none".into(),
+            CloudConfig::Remote(settings) => settings.target.to_string(),
+            CloudConfig::Local(_) => {
+                self.cloud_options()?.map_or_else(String::new, |options| options.name())
+            }
+        })
+    }
+
+    /// Identifies the cloud: by name and hash of the model in this process, or by the address of the
+    /// server.
+    pub fn cloud_description(&self) -> Result<String, Error> {
+        let name = self.cloud_name()?;
+        Ok(match self.cloud_options()? {
+            Some(options) => format!("{name} {}", options.fingerprint()?),
+            None => name,
+        })
+    }
+
+    /// The settings to reach the cloud; `None` if there is none. A cloud in this process is started
+    /// here, and its first session loads its model.
+    async fn settings(&self) -> Result<Option<&Settings>, Error> {
+        let make = || async {
+            let settings = match &self.config.cloud {
+                CloudConfig::None => return Err(Error::NoCloud("asking")),
+                CloudConfig::Remote(settings) => settings.as_ref().clone(),
+                CloudConfig::Local(cloud) => {
+                    let options = cloud.options(
+                        &self.config.store,
+                        &self.config.machine,
+                        self.config.seats,
+                    )?;
+                    // It is loaded later, but a file that is not a model should be refused now.
+                    options.check()?;
+                    let model = LazyModel::new(self.compute.clone(), options);
+                    Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
+                }
+            };
+            let AskConfig { deadline, on_error, delay, .. } = &self.config.ask;
+            Ok(Settings { deadline: *deadline, on_error: *on_error, delay: *delay, ..settings })
+        };
+        match self.config.cloud {
+            CloudConfig::None => Ok(None),
+            CloudConfig::Local(_) | CloudConfig::Remote(_) => {
+                self.settings.get_or_try_init(make).await.map(Some)
+            }
+        }
+    }
+
+    /// Identifies the model whose hidden states are shared. Reads its files from end to end.
+    async fn edge_model(&self) -> Result<EdgeModel, Error> {
+        let options = self.edge_options()?;
+        let (name, fingerprint) = (options.name(), options.fingerprint()?);
+        Ok(EdgeModel { name, fingerprint, hidden: self.edge().await?.hidden_len() })
+    }
+
+    fn rendered(&self, prompt: &Prompt) -> Result<Option<String>, Error> {
+        match (&self.config.ask.template, prompt) {
+            (Some(template), Prompt::Messages(messages)) => render(template, messages).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn render(template: &str, messages: &[Message]) -> Result<String, Error> {
+    let parts = template::render(template, &template::Specials::default(), messages);
+    parts.map(|parts| template::joined(&parts)).map_err(|e| Error::CloudTemplate(e.to_string()))
+}
+
+/// The edge's vocabulary, and a prompt in its tokens, for a cloud to compare with its own.
+pub fn edge_side(edge: &Model, prompt: Vec<Token>) -> EdgeSide {
+    let vocabulary = edge.vocabulary().clone();
+    // A template may refuse the probe; an empty one never matches the cloud's.
+    let probe = vocabulary.prompt(&probe_messages()).unwrap_or_default();
+    EdgeSide { vocabulary, prompt, probe }
+}
+
+impl Pair for Models {
+    type Edge = Sequence;
+    type Cloud = Remote;
+
+    fn has_cloud(&self) -> bool {
+        !matches!(self.config.cloud, CloudConfig::None)
+    }
+
+    fn context(&self) -> usize {
+        self.loaded.get().map_or(self.config.machine.context, Model::context)
+    }
+
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error> {
+        let missing = || Error::Internal("the small model is not loaded".into());
+        let vocabulary = self.loaded.get().ok_or_else(missing)?.vocabulary();
+        Ok(match prompt {
+            Prompt::Messages(messages) => vocabulary.prompt(messages)?,
+            Prompt::Text(text) => vocabulary.raw_prompt(text),
+            Prompt::Tokens(tokens) => tokens.clone(),
+        })
+    }
+
+    async fn load_edge(&self) -> Result<(), Error> {
+        self.edge().await.map(drop)
+    }
+
+    fn has_edge(&self) -> bool {
+        self.loaded.initialized()
+    }
+
+    async fn open_edge(&self) -> Result<Sequence, Error> {
+        Ok(self.edge().await?.open().await?)
+    }
+
+    async fn open_cloud(&self) -> Result<Remote, Error> {
+        let opening = Opening::alone(Prompt::Messages(vec![]));
+        let Some(settings) = self.settings().await? else { return Ok(Remote::offline(opening)) };
+        let mut remote = Remote::new(settings.clone(), opening)?;
+        if self.config.ask.share_states {
+            remote.share(self.edge_model().await?);
+        }
+        Ok(remote)
+    }
+
+    fn introduce(&self, cloud: &mut Remote, to: Introduction<'_>) -> Result<(), Error> {
+        let Introduction { prompt, edge, on_error } = to;
+        let missing = || Error::Internal("the small model is not loaded".into());
+        let edge = match edge {
+            Some(tokens) => {
+                Some(edge_side(self.loaded.get().ok_or_else(missing)?, tokens.to_vec()))
+            }
+            None => None,
+        };
+        let rendered = self.rendered(prompt)?;
+        cloud.set_on_error(on_error);
+        cloud.reopen(Opening { prompt: prompt.clone(), edge, rendered });
+        Ok(())
+    }
+
+    async fn close(&self, cloud: &mut Remote) {
+        cloud.close().await;
+    }
+}

@@ -1,0 +1,54 @@
+//! The trait of the two models: real ones in [`Models`](crate::Models), scripted ones in tests.
+
+use std::future::Future;
+
+use cloud::protocol::Prompt;
+use decode::{Cloud, Edge, OnCloudError, Token};
+
+use crate::Error;
+
+/// The next conversation of a cloud.
+#[derive(Debug)]
+pub struct Introduction<'a> {
+    /// The messages, text or tokens that it begins with.
+    pub prompt: &'a Prompt,
+    /// The prompt in the edge's tokens; `None` if the cloud writes alone.
+    pub edge: Option<&'a [Token]>,
+    /// What to do when the cloud fails.
+    pub on_error: OnCloudError,
+}
+
+/// A small and a large model. Each is opened once for every text that is generated at the same time.
+pub trait Pair: Send + Sync + 'static {
+    /// One sequence of the small model.
+    type Edge: Edge + 'static;
+    /// One conversation with the large model.
+    type Cloud: Cloud + 'static;
+
+    /// Whether there is a large model.
+    fn has_cloud(&self) -> bool;
+
+    /// The longest conversation of the edge, in tokens.
+    fn context(&self) -> usize;
+
+    /// A prompt in the edge's tokens. The edge must be loaded.
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error>;
+
+    /// Loads the small model, unless it is loaded already.
+    fn load_edge(&self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Whether the small model is loaded.
+    fn has_edge(&self) -> bool;
+
+    /// Opens one more sequence of the small model.
+    fn open_edge(&self) -> impl Future<Output = Result<Self::Edge, Error>> + Send;
+
+    /// Opens one more conversation with the large model. Nothing is sent yet.
+    fn open_cloud(&self) -> impl Future<Output = Result<Self::Cloud, Error>> + Send;
+
+    /// Tells a cloud which conversation comes next. What its cache has of it is not read again.
+    fn introduce(&self, cloud: &mut Self::Cloud, to: Introduction<'_>) -> Result<(), Error>;
+
+    /// Closes a cloud's session, so that the server can free its cache.
+    fn close(&self, cloud: &mut Self::Cloud) -> impl Future<Output = ()> + Send;
+}

@@ -1,0 +1,305 @@
+//! The seats of a pair, and the queue for them.
+//!
+//! A seat has room for one text: a sequence of the edge and a conversation with the cloud, opened when
+//! they are first needed. Both keep their caches, so a request gets the free seat whose cache has the
+//! longest common prefix with it: the next turn of a chat reads only what is new.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use decode::{Edge, Plan, Relay, Routing, Session, SessionError, Token, common_prefix};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    Error, Generation, Mode, ResolvedRequest,
+    pair::{Introduction, Pair},
+};
+
+struct Seat<P: Pair> {
+    edge: Option<P::Edge>,
+    cloud: Option<P::Cloud>,
+    /// What the cloud last read and wrote, in the edge's tokens.
+    told: Vec<Token>,
+    /// When it was last given back.
+    used: u64,
+}
+
+pub(crate) struct Pool<P: Pair> {
+    pair: Arc<P>,
+    free: Mutex<Vec<Seat<P>>>,
+    permits: Arc<Semaphore>,
+    size: usize,
+    clock: AtomicU64,
+    waiting: AtomicUsize,
+    queue: usize,
+}
+
+/// A seat in use; dropping it gives the seat back.
+pub struct Lease<P: Pair = crate::Models> {
+    pool: Arc<Pool<P>>,
+    seat: Seat<P>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<P: Pair> Pool<P> {
+    /// This many seats; as many requests as `queue` may wait for one.
+    pub fn new(pair: P, size: usize, queue: usize) -> Self {
+        let empty = || Seat { edge: None, cloud: None, told: vec![], used: 0 };
+        Self {
+            pair: Arc::new(pair),
+            free: Mutex::new((0..size).map(|_| empty()).collect()),
+            permits: Arc::new(Semaphore::new(size)),
+            size,
+            clock: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            queue,
+        }
+    }
+
+    pub fn pair(&self) -> &Arc<P> {
+        &self.pair
+    }
+
+    /// Seats that are taken.
+    pub fn running(&self) -> usize {
+        self.size.saturating_sub(self.permits.available_permits())
+    }
+
+    /// Requests that wait for one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Takes the free seat whose cache has most of this context, in the order of requests.
+    pub async fn take(self: &Arc<Self>, context: &[Token], mode: Mode) -> Result<Lease<P>, Error> {
+        let permit = match self.permits.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => self.wait().await?,
+        };
+        let mut free = self.free();
+        let place = choose(free.iter().map(|seat| {
+            let held = match (mode, &seat.edge) {
+                (Mode::Large, _) | (_, None) => seat.told.as_slice(),
+                (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
+            };
+            (common_prefix(held, context), held.len(), seat.used)
+        }));
+        // A permit is a free seat.
+        let seat = place.map(|i| free.swap_remove(i)).ok_or(Error::Busy)?;
+        Ok(Lease { pool: self.clone(), seat, _permit: permit })
+    }
+
+    async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let _place = Waiting::new(&self.waiting, self.queue)?;
+        self.permits.clone().acquire_owned().await.map_err(|_| Error::Stopping)
+    }
+
+    /// Opens the edge of every free seat, so that no request has to wait for it.
+    pub async fn open_edges(self: &Arc<Self>) -> Result<(), Error> {
+        let mut leases = vec![];
+        while let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            let Some(seat) = self.free().pop() else { break };
+            leases.push(Lease { pool: self.clone(), seat, _permit: permit });
+        }
+        for lease in &mut leases {
+            lease.edge().await?;
+        }
+        Ok(())
+    }
+
+    /// Empties the caches of all free seats, on both sides.
+    pub async fn forget(&self) {
+        let mut seats = std::mem::take(&mut *self.free());
+        for seat in &mut seats {
+            seat.told.clear();
+            if let Some(edge) = &mut seat.edge {
+                edge.keep_common(&[]);
+            }
+            if let Some(cloud) = &mut seat.cloud {
+                self.pair.close(cloud).await;
+            }
+        }
+        self.free().extend(seats);
+    }
+
+    /// Refuses new requests, and closes the cloud's sessions of the free seats.
+    pub async fn close(&self) {
+        self.permits.close();
+        let free = std::mem::take(&mut *self.free());
+        for mut cloud in free.into_iter().filter_map(|seat| seat.cloud) {
+            self.pair.close(&mut cloud).await;
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Seat<P>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Chooses among seats given as tokens shared with the request, tokens cached and time of last use:
+/// the one that shares most, if that is more than it would have to forget, else the least recently
+/// used.
+fn choose(seats: impl Iterator<Item = (usize, usize, u64)>) -> Option<usize> {
+    let worth = |(shared, held, used): (usize, usize, u64)| {
+        let gain = if shared > held - shared { shared } else { 0 };
+        (gain, std::cmp::Reverse(used))
+    };
+    seats.enumerate().max_by_key(|(_, seat)| worth(*seat)).map(|(i, _)| i)
+}
+
+/// A place in the queue; left when dropped, also by a client that goes away.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize, most: usize) -> Result<Self, Error> {
+        if waiting.fetch_add(1, Ordering::Relaxed) >= most {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::Busy);
+        }
+        Ok(Self(waiting))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<P: Pair> Lease<P> {
+    /// The two models.
+    pub fn pair(&self) -> &Arc<P> {
+        &self.pool.pair
+    }
+
+    /// This seat's sequence of the small model.
+    pub async fn edge(&mut self) -> Result<&mut P::Edge, Error> {
+        let edge = match self.seat.edge.take() {
+            Some(edge) => edge,
+            None => self.pool.pair.open_edge().await?,
+        };
+        Ok(self.seat.edge.insert(edge))
+    }
+
+    /// This seat's conversation with the large model.
+    pub async fn cloud(&mut self) -> Result<&mut P::Cloud, Error> {
+        let cloud = match self.seat.cloud.take() {
+            Some(cloud) => cloud,
+            None => self.pool.pair.open_cloud().await?,
+        };
+        Ok(self.seat.cloud.insert(cloud))
+    }
+
+    /// Tells the cloud which conversation comes next, and returns it.
+    pub async fn introduce(&mut self, to: Introduction<'_>) -> Result<&mut P::Cloud, Error> {
+        let pair = self.pool.pair.clone();
+        let cloud = self.cloud().await?;
+        pair.introduce(cloud, to)?;
+        Ok(cloud)
+    }
+
+    /// Starts a text on this seat. What is in the caches of either side is not read again.
+    pub async fn begin(mut self, request: ResolvedRequest) -> Result<Generation<P>, Error> {
+        let ResolvedRequest { mode, on_error, sampling, .. } = request;
+        if mode != Mode::Large {
+            self.edge().await?;
+            // Checked here, because a session that cannot begin would drop both models.
+            self.check(&request)?;
+        }
+        if mode != Mode::Small {
+            let edge = (mode == Mode::Joint).then_some(request.tokens.as_slice());
+            self.introduce(Introduction { prompt: &request.prompt, edge, on_error }).await?;
+        }
+        let limits = request.limits.clone();
+        let missing = || Error::Internal("a seat without its models".into());
+        let generation = if mode == Mode::Large {
+            let cloud = self.seat.cloud.take().ok_or_else(missing)?;
+            decode::Generation::Large(Relay::new(cloud, sampling, limits))
+        } else {
+            let routing = match mode {
+                Mode::Joint => Some(Routing {
+                    router: request.router.build(sampling.seed),
+                    policy: request.policy.clone(),
+                    cloud: self.seat.cloud.take().ok_or_else(missing)?,
+                    on_error,
+                }),
+                Mode::Small | Mode::Large => None,
+            };
+            let (prompt, written) = (request.tokens.clone(), request.written.clone());
+            let edge = self.seat.edge.take().ok_or_else(missing)?;
+            let plan = Plan { prompt, written, sampling, limits };
+            decode::Generation::Edge(Session::new(edge, routing, plan)?)
+        };
+        let generation = match request.alternatives {
+            Some(alternatives) => generation.with_details(alternatives),
+            None => generation,
+        };
+        Ok(Generation::new(generation, self, request))
+    }
+
+    fn check(&self, request: &ResolvedRequest) -> Result<(), SessionError> {
+        if request.tokens.is_empty() {
+            return Err(SessionError::EmptyPrompt);
+        }
+        let tokens = request.tokens.len() + request.written.len();
+        let context = self.seat.edge.as_ref().map_or(0, Edge::context);
+        if tokens >= context {
+            return Err(SessionError::PromptTooLong { tokens, context });
+        }
+        Ok(())
+    }
+
+    /// Takes both models back from a text, and remembers what the cloud was told and has written.
+    pub(crate) fn put_back(
+        &mut self,
+        (edge, cloud): (Option<P::Edge>, Option<P::Cloud>),
+        request: &ResolvedRequest,
+        text: &str,
+    ) {
+        self.seat.edge = edge.or(self.seat.edge.take());
+        self.seat.cloud = cloud.or(self.seat.cloud.take());
+        if let (true, Some(edge)) = (request.mode != Mode::Small, &self.seat.edge) {
+            let written = edge.vocabulary().encode(text);
+            self.seat.told = [request.tokens.as_slice(), &written].concat();
+        }
+    }
+}
+
+impl<P: Pair> Drop for Lease<P> {
+    /// Before the permit is given back, so that a permit is always a free seat.
+    fn drop(&mut self) {
+        let used = self.pool.clock.fetch_add(1, Ordering::Relaxed) + 1;
+        let (edge, cloud) = (self.seat.edge.take(), self.seat.cloud.take());
+        let told = std::mem::take(&mut self.seat.told);
+        self.pool.free().push(Seat { edge, cloud, told, used });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seat_that_remembers_most_is_taken() {
+        // Shared, held, used.
+        assert_eq!(choose([(10, 12, 1), (30, 40, 2), (5, 5, 3)].into_iter()), Some(1));
+        // Little would be spared and much forgotten: the oldest gives way.
+        assert_eq!(choose([(20, 500, 9), (0, 80, 4), (0, 90, 2)].into_iter()), Some(2));
+        // An empty seat was never used.
+        assert_eq!(choose([(20, 500, 9), (0, 0, 0)].into_iter()), Some(1));
+        assert_eq!(choose([].into_iter()), None);
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_left_by_whoever_goes() {
+        let waiting = AtomicUsize::new(0);
+        let first = Waiting::new(&waiting, 2);
+        let _second = Waiting::new(&waiting, 2);
+        assert!(Waiting::new(&waiting, 2).is_err());
+        drop(first);
+        assert!(Waiting::new(&waiting, 2).is_ok());
+        assert_eq!(waiting.load(Ordering::Relaxed), 1);
+    }
+}

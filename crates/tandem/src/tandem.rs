@@ -1,0 +1,201 @@
+//! The pair of models with its router, ready to generate.
+
+use std::sync::Arc;
+
+use decode::{Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
+use tokio::task::spawn_blocking;
+
+use crate::{
+    Answer, Builder, Error, Generation, Lease, Mode, Models, Pair, Prompt, Request,
+    ResolvedRequest, RouterRegistry, pool::Pool,
+};
+
+/// The options of requests that leave them open.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// Which models write.
+    pub mode: Mode,
+    /// Sampling parameters; the seed is used only if `seeded`.
+    pub sampling: Sampling,
+    /// Whether all texts have the same seed. Otherwise each gets a random one.
+    pub seeded: bool,
+    /// Where a text ends at the latest.
+    pub limits: Limits,
+    /// The system message for conversations without one.
+    pub system: String,
+    /// What to do when the cloud fails in the middle of a text.
+    pub on_error: OnCloudError,
+}
+
+/// A small model on this device, a large one in the cloud, and a router between them.
+///
+/// Clones share the models. It generates as many texts at the same time as it has seats; further
+/// requests wait.
+pub struct Tandem<P: Pair = Models> {
+    shared: Arc<Shared<P>>,
+}
+
+struct Shared<P: Pair> {
+    pool: Arc<Pool<P>>,
+    routers: RouterRegistry,
+    defaults: Defaults,
+}
+
+impl<P: Pair> Clone for Tandem<P> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl Tandem {
+    /// Starts with the defaults of all options.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl<P: Pair> Tandem<P> {
+    /// Uses any pair of models: `seats` texts at the same time, and `queue` requests may wait.
+    pub fn new(
+        pair: P,
+        routers: RouterRegistry,
+        defaults: Defaults,
+        (seats, queue): (usize, usize),
+    ) -> Self {
+        let pool = Arc::new(Pool::new(pair, seats, queue));
+        Self { shared: Arc::new(Shared { pool, routers, defaults }) }
+    }
+
+    /// The two models.
+    pub fn pair(&self) -> &Arc<P> {
+        self.shared.pool.pair()
+    }
+
+    /// The pair's router, and those that requests may name instead.
+    pub fn routers(&self) -> &RouterRegistry {
+        &self.shared.routers
+    }
+
+    /// The options of requests that leave them open.
+    pub fn defaults(&self) -> &Defaults {
+        &self.shared.defaults
+    }
+
+    /// The number of texts that are being generated.
+    pub fn running(&self) -> usize {
+        self.shared.pool.running()
+    }
+
+    /// The number of requests that wait for a seat.
+    pub fn waiting(&self) -> usize {
+        self.shared.pool.waiting()
+    }
+
+    /// Loads the small model and opens every seat's sequence, so that no request waits for that.
+    pub async fn load(&self) -> Result<(), Error> {
+        self.shared.pool.open_edges().await
+    }
+
+    /// Starts a text. Mistakes that are found before the first token are errors here.
+    pub async fn generate(&self, request: impl Into<Request>) -> Result<Generation<P>, Error> {
+        let request = self.resolve(request.into()).await?;
+        self.lease(request.mode, &request.tokens).await?.begin(request).await
+    }
+
+    /// Generates a text to its end.
+    pub async fn answer(&self, request: impl Into<Request>) -> Result<Answer, Error> {
+        self.generate(request).await?.finish().await
+    }
+
+    /// Decides the options that a request leaves open, and checks them. Loads the small model if the
+    /// mode needs it.
+    pub async fn resolve(&self, request: Request) -> Result<ResolvedRequest, Error> {
+        let defaults = &self.shared.defaults;
+        let mode = request.mode.unwrap_or(defaults.mode);
+        let (router, policy) = self.shared.routers.choose(&request.routing)?;
+        let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
+        let prompt = with_system(request.prompt, &defaults.system);
+        let tokens = self.tokens(mode, &prompt).await?;
+        Ok(ResolvedRequest {
+            mode,
+            prompt,
+            tokens,
+            written: vec![],
+            sampling,
+            limits: request.limits.unwrap_or_else(|| defaults.limits.clone()),
+            router,
+            policy,
+            on_error: request.on_error.unwrap_or(defaults.on_error),
+            alternatives: request.alternatives,
+        })
+    }
+
+    /// How tokens are chosen where a request does not say, with the seed it gets.
+    pub fn usual_sampling(&self) -> Sampling {
+        let Defaults { sampling, seeded, .. } = self.shared.defaults;
+        let seed = if seeded { sampling.seed } else { random_seed() };
+        Sampling { seed, ..sampling }
+    }
+
+    /// The prompt in the edge's tokens; empty if the mode needs no edge and none is loaded. Fails if
+    /// the prompt does not fit the context.
+    pub async fn tokens(&self, mode: Mode, prompt: &Prompt) -> Result<Vec<Token>, Error> {
+        let pair = self.pair();
+        if mode == Mode::Large && !pair.has_cloud() {
+            return Err(Error::NoCloud("mode large"));
+        }
+        if mode != Mode::Large {
+            pair.load_edge().await?;
+        } else if !pair.has_edge() {
+            return Ok(vec![]);
+        }
+        // Tokenizing a long prompt takes so long that it would delay other tasks of this thread.
+        let (there, prompt) = (pair.clone(), prompt.clone());
+        let tokens = spawn_blocking(move || there.tokens(&prompt)).await;
+        let tokens = tokens.map_err(|e| Error::Internal(e.to_string()))??;
+        if tokens.is_empty() {
+            return Err(SessionError::EmptyPrompt.into());
+        }
+        if mode != Mode::Large && tokens.len() >= pair.context() {
+            let (tokens, context) = (tokens.len(), pair.context());
+            return Err(SessionError::PromptTooLong { tokens, context }.into());
+        }
+        Ok(tokens)
+    }
+
+    /// Takes the free seat whose cache has most of this prompt, to generate several texts on it or to
+    /// use the models directly.
+    pub async fn lease(&self, mode: Mode, prompt: &[Token]) -> Result<Lease<P>, Error> {
+        self.shared.pool.take(prompt, mode).await
+    }
+
+    /// Empties the caches of all free seats, on both sides.
+    pub async fn forget(&self) {
+        self.shared.pool.forget().await;
+    }
+
+    /// Starts no new text, and closes the sessions at the cloud.
+    pub async fn close(&self) {
+        self.shared.pool.close().await;
+    }
+}
+
+/// Adds the pair's system message to conversations without one, because the models' own defaults
+/// differ.
+fn with_system(prompt: Prompt, system: &str) -> Prompt {
+    match prompt {
+        Prompt::Messages(mut messages)
+            if messages.first().is_none_or(|m| m.role != Role::System) =>
+        {
+            messages.insert(0, Message::system(system));
+            Prompt::Messages(messages)
+        }
+        other => other,
+    }
+}
+
+/// A random seed of 32 bits, short enough to be typed again.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one("seed") >> 32
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Brings what builds and tests the Python package, pinned, into .venv/python. Once: what was installed
+# from is kept, and the same means nothing to do.
+set -eu
+cd "$(dirname "$0")/../.."
+python=.venv/python
+cmp -s scripts/python/requirements.txt "$python/from" && exit
+echo "set-up: maturin, pytest, mypy and a notebook's kernel for Python" >&2
+rm -rf "$python"
+python3 -m venv "$python"
+"$python/bin/pip" install -q -r scripts/python/requirements.txt >&2
+cp scripts/python/requirements.txt "$python/from"
