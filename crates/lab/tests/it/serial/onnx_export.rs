@@ -137,16 +137,10 @@ async fn int8_agrees_with_llama_cpp() {
     assert_eq!(gguf.vocabulary().fingerprint(), onnx.vocabulary().fingerprint());
     assert_eq!(gguf.hidden_len(), onnx.hidden_len());
     assert_eq!(gguf.trained_context(), onnx.trained_context());
-<<<<<<< HEAD:crates/engine/tests/all/alone/onnx_export.rs
-    // Both round what a layer is given to 8 bits, each in its own blocks and on each CPU in its own
-    // way; and the weights are rounded once more. Where the first choice is three times as likely as
-    // the second it must stay the first. The divergence was 0.005 with llama.cpp's kernels for AVX2
-    // and for SSE; steps that are 3 % too large make 0.022.
-=======
     // Both round a layer's inputs to 8 bits, each in its own blocks and on each CPU in its own way,
     // and the export rounds the weights once more. Where the first choice is three times as likely
-    // as the second it must stay the first.
->>>>>>> house:crates/lab/tests/it/serial/onnx_export.rs
+    // as the second it must stay the first. The divergence was 0.005 with llama.cpp's kernels for
+    // AVX2 and for SSE; steps that are 3 % too large make 0.022.
     let Comparison { clear, same, divergence } = compare(&gguf, &onnx, 24, 3f32.ln()).await;
     assert_eq!(same, clear);
     assert!(divergence <= 0.015, "{divergence}");
