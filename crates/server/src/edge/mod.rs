@@ -3,7 +3,7 @@
 //! The way of one request, and the module that holds each part of it:
 //!
 //! - [`listen`](crate::listen): connections; [`app`]: the routes, as a service without a socket
-//! - [`http`](crate::http): who may come in, bodies, the shape of errors; `browser`: what browsers
+//! - [`http`]: who may come in, bodies, the shape of errors; `browser`: what browsers
 //!   are told
 //! - `request`: what is asked, read and then checked
 //! - `writer`: takes a seat of the pair and makes the texts in a task of its own
