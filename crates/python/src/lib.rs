@@ -1,11 +1,11 @@
 //! The native half of the Python package `tandem`: the library's types as Python classes. The other
 //! half is in `python/tandem`.
 //!
-//! - [`pair`]: the class `Tandem`; [`arguments`]: what its methods are given
-//! - [`stream`]: one text while it is made; [`answer`], [`span`]: what it is made of
-//! - [`router`]: a Python callable that judges
-//! - [`wait`]: waiting without the interpreter's lock, and being interrupted
-//! - [`errors`]: which failure is which exception
+//! - `pair`: the class `Tandem`; `arguments`: what its methods are given
+//! - `stream`: one text while it is made; `answer`, `span`: what it is made of
+//! - `router`: a Python callable that judges
+//! - `wait`: waiting without the interpreter's lock, and being interrupted
+//! - `errors`: which failure is which exception
 //!
 //! A model computes on a thread of its own and knows nothing of Python. The thread that asked for a
 //! text waits for it without the interpreter's lock, and takes the lock only to call a router.
