@@ -31,7 +31,7 @@ impl<'py> FromPyObject<'_, 'py> for ModelName {
 pub enum CloudArgument {
     /// In this process: the catalog's default.
     Default,
-    /// Nowhere.
+    /// No cloud is asked, and no socket is opened.
     Offline,
     /// In this process or, if it is a URL, there.
     Given(ModelName),

@@ -23,10 +23,10 @@ pub struct ServerInfo {
 /// Which pages of others may use the server.
 #[derive(Clone, Debug, Default)]
 pub enum Cors {
-    /// None.
+    /// Only the page that this server serves.
     #[default]
     Off,
-    /// Any.
+    /// Pages of every origin.
     Any,
     /// Those of these origins.
     Origins(Vec<HeaderValue>),

@@ -113,7 +113,7 @@ pub struct Times {
     edge_prefill_ms: f64,
     /// The edge reading the last token.
     edge_decode_ms: f64,
-    /// Scoring.
+    /// The router judging the proposal.
     router_ms: f64,
     /// The cloud loading its model: once, and only where it is loaded on demand.
     cloud_load_ms: f64,

@@ -43,7 +43,7 @@ pub enum Event {
 /// How a text ended.
 #[derive(Debug)]
 pub struct Ending {
-    /// Why.
+    /// What ended it: the model, a limit, the reader or a failure.
     pub reason: FinishReason,
     /// The prompt's tokens.
     pub prompt_tokens: usize,
