@@ -18,15 +18,8 @@ type Writing<P> = decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as P
 
 enum State<P: Pair> {
     Writing(Box<Writing<P>>),
-    Over(Box<Over>),
-}
-
-/// What remains of a text after its models were given back.
-#[derive(Default)]
-struct Over {
-    transcript: Transcript,
-    exchange: Option<Exchange>,
-    cloud_error: Option<CloudError>,
+    /// The models were given back: nobody but `drop` sees it.
+    Over(Box<Transcript>),
 }
 
 impl<P: Pair> Generation<P> {
@@ -56,7 +49,7 @@ impl<P: Pair> Generation<P> {
     pub fn transcript(&self) -> &Transcript {
         match &self.state {
             State::Writing(writing) => writing.transcript(),
-            State::Over(over) => &over.transcript,
+            State::Over(transcript) => transcript,
         }
     }
 
@@ -64,7 +57,7 @@ impl<P: Pair> Generation<P> {
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match &self.state {
             State::Writing(writing) => writing.cloud_error(),
-            State::Over(over) => over.cloud_error.as_ref(),
+            State::Over(_) => None,
         }
     }
 
@@ -72,7 +65,7 @@ impl<P: Pair> Generation<P> {
     pub fn exchange(&self) -> Option<Exchange> {
         match &self.state {
             State::Writing(writing) => writing.exchange(),
-            State::Over(over) => over.exchange,
+            State::Over(_) => None,
         }
     }
 
@@ -106,22 +99,20 @@ impl<P: Pair> Generation<P> {
 
     /// Returns the seat, for another text on it, and the transcript.
     pub fn into_parts(mut self) -> (Option<Lease<P>>, Transcript) {
-        let over = self.give_back();
-        (self.lease.take(), over.transcript)
+        let transcript = self.give_back();
+        (self.lease.take(), transcript)
     }
 
     /// Returns both models to the seat.
-    fn give_back(&mut self) -> Over {
+    fn give_back(&mut self) -> Transcript {
         match std::mem::replace(&mut self.state, State::Over(Box::default())) {
-            State::Over(over) => *over,
+            State::Over(transcript) => *transcript,
             State::Writing(writing) => {
-                let exchange = writing.exchange();
-                let cloud_error = writing.cloud_error().cloned();
                 let (edge, cloud, transcript) = writing.into_parts();
                 if let Some(lease) = &mut self.lease {
                     lease.put_back((edge, cloud), &self.request, transcript.accepted_text());
                 }
-                Over { transcript, exchange, cloud_error }
+                transcript
             }
         }
     }

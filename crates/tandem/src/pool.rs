@@ -98,30 +98,33 @@ impl<P: Pair> Pool<P> {
 
     /// Opens the edge of every free seat, so that no request has to wait for it.
     pub async fn open_edges(self: &Arc<Self>) -> Result<(), Error> {
-        let mut leases = vec![];
-        while let Ok(permit) = self.permits.clone().try_acquire_owned() {
-            let Some(seat) = self.free().pop() else { break };
-            leases.push(Lease { pool: self.clone(), seat, _permit: permit });
-        }
-        for lease in &mut leases {
+        for lease in &mut self.take_all() {
             lease.edge().await?;
         }
         Ok(())
     }
 
     /// Empties the caches of all free seats, on both sides.
-    pub async fn forget(&self) {
-        let mut seats = std::mem::take(&mut *self.free());
-        for seat in &mut seats {
-            seat.told.clear();
-            if let Some(edge) = &mut seat.edge {
+    pub async fn forget(self: &Arc<Self>) {
+        for lease in &mut self.take_all() {
+            lease.seat.told.clear();
+            if let Some(edge) = &mut lease.seat.edge {
                 edge.keep_common(&[]);
             }
-            if let Some(cloud) = &mut seat.cloud {
+            if let Some(cloud) = &mut lease.seat.cloud {
                 self.pair.close(cloud).await;
             }
         }
-        self.free().extend(seats);
+    }
+
+    /// Takes every free seat with its permit, so that a request that comes meanwhile waits for one.
+    fn take_all(self: &Arc<Self>) -> Vec<Lease<P>> {
+        let mut leases = vec![];
+        while let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            let Some(seat) = self.free().pop() else { break };
+            leases.push(Lease { pool: self.clone(), seat, _permit: permit });
+        }
+        leases
     }
 
     /// Refuses new requests, and closes the cloud's sessions of the free seats.

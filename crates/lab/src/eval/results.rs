@@ -163,7 +163,8 @@ pub struct Spent {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    ResultsInfo(ResultsInfo),
+    /// The first line.
+    About(ResultsInfo),
     Point(Point),
     Question(Question),
     Outcome(Box<Outcome>),
@@ -239,7 +240,7 @@ impl Results {
         let results =
             Self { path: path.to_owned(), state: Mutex::new(State { file, record, done }) };
         if fresh {
-            results.write(&Line::ResultsInfo(about))?;
+            results.write(&Line::About(about))?;
         }
         for point in points {
             results.add_point(point)?;
@@ -316,7 +317,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
             reason: e.to_string(),
         };
         match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
-            (Line::ResultsInfo(about), None) => {
+            (Line::About(about), None) => {
                 let (points, questions, outcomes) = (vec![], vec![], vec![]);
                 record = Some(Record { about, points, questions, outcomes });
             }

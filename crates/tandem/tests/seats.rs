@@ -1,0 +1,115 @@
+//! Seats of a pair without weights: who gets one, and when it comes back.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::time::Duration;
+
+use decode::{
+    Exchange, Limits, OnCloudError, Sampling, Threshold, Token, Vocabulary,
+    fake::{FakeCloud, FakeEdge, FakeModel, FakeVocabulary},
+};
+use tandem::{
+    Defaults, Introduction, Mode, NamedRouter, Pair, Prompt, Request, RouterKind, RouterRegistry,
+    Tandem,
+};
+
+const PIECES: &[&str] = &[" the", " cat", " sat"];
+
+struct Scripted;
+
+impl Pair for Scripted {
+    type Edge = FakeEdge;
+    type Cloud = FakeCloud;
+
+    fn has_cloud(&self) -> bool {
+        true
+    }
+
+    fn context(&self) -> usize {
+        500
+    }
+
+    fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, tandem::Error> {
+        let Prompt::Messages(messages) = prompt else { panic!("{prompt:?}") };
+        let text: String = messages.iter().map(|m| m.content.as_str()).collect();
+        Ok(FakeVocabulary::new(PIECES).encode(&text))
+    }
+
+    async fn load_edge(&self) -> Result<(), tandem::Error> {
+        Ok(())
+    }
+
+    fn has_edge(&self) -> bool {
+        true
+    }
+
+    async fn open_edge(&self) -> Result<FakeEdge, tandem::Error> {
+        Ok(FakeEdge::new(FakeModel::new(7, PIECES), self.context()))
+    }
+
+    async fn open_cloud(&self) -> Result<FakeCloud, tandem::Error> {
+        Ok(FakeCloud::new(FakeModel::new(11, PIECES), vec![], Exchange::Ids))
+    }
+
+    fn introduce(&self, cloud: &mut FakeCloud, to: Introduction<'_>) -> Result<(), tandem::Error> {
+        cloud.reopen(self.tokens(to.prompt)?);
+        Ok(())
+    }
+
+    /// A goodbye over a network takes its time.
+    async fn close(&self, _: &mut FakeCloud) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn tandem(seats: usize, queue: usize) -> Tandem<Scripted> {
+    let router: NamedRouter = RouterKind::Always.into();
+    let routers = RouterRegistry::new(router, Threshold::ALWAYS.into());
+    let defaults = Defaults {
+        mode: Mode::Joint,
+        sampling: Sampling::default(),
+        seeded: true,
+        limits: Limits { max_tokens: 4, stops: vec![] },
+        system: "Be brief.".into(),
+        on_error: OnCloudError::Fail,
+    };
+    Tandem::new(Scripted, routers, defaults, (seats, queue))
+}
+
+#[tokio::test]
+async fn a_request_that_comes_while_conversations_are_forgotten_waits_its_turn() {
+    let tandem = tandem(1, 1);
+    tandem.answer(" the cat").await.unwrap();
+    let forgetting = tokio::spawn({
+        let tandem = tandem.clone();
+        async move { tandem.forget().await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    tandem.answer(" the cat").await.unwrap();
+    forgetting.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_forgetting_that_is_given_up_loses_no_seat() {
+    let tandem = tandem(2, 0);
+    tandem.answer(" the cat").await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(10), tandem.forget()).await;
+    assert!(given_up.is_err());
+    let (one, other) = (tandem.generate(" the").await, tandem.generate(" cat").await);
+    assert!(one.is_ok() && other.is_ok());
+    // Both are taken now, and nobody may wait.
+    assert!(matches!(tandem.generate(" sat").await, Err(tandem::Error::Busy)));
+    drop(one);
+    assert!(tandem.generate(" sat").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_text_that_is_dropped_half_way_gives_its_seat_back() {
+    let tandem = tandem(1, 0);
+    let mut generation = tandem.generate(Request::user(" the cat")).await.unwrap();
+    generation.next().await.unwrap();
+    assert_eq!(tandem.running(), 1);
+    drop(generation);
+    assert_eq!(tandem.running(), 0);
+    let answer = tandem.answer(" the cat").await.unwrap();
+    assert_eq!(answer.summary.stats.cloud_tokens, answer.tokens.len());
+}
