@@ -54,7 +54,7 @@ as_far_as_bindings='make bindings & building=$!
     . .venv/env && cmake --version'
 
 try bare root "make" \
-    "make demo && make test-short" \
+    'started=$SECONDS && make demo && echo "room: make demo took $((SECONDS - started)) s" && make test-short' \
     'grep -q "tokens/s" "$log" && grep -Eq "[1-9][0-9]* passed, 0 failed" "$log"'
 try libclang-cpp root "make g++ cmake python3-pip libclang-cpp14" \
     "$as_far_as_bindings" \
@@ -71,5 +71,6 @@ echo
     printf 'room\tresult\ttime\tinstalled beforehand\tbrought by set-up\n'
     cat "$table"
 } | column -t -s "$(printf '\t')"
+sed -n 's/^room: //p' "$rooms/bare.log" 2>/dev/null
 rm -f "$table"
 exit $status
