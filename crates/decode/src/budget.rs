@@ -1,6 +1,6 @@
 //! Policies that give the threshold of each decision: a fixed one, or one that follows a budget.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Source, Threshold};
 
@@ -40,9 +40,7 @@ impl ThresholdPolicy {
     pub fn threshold(&self) -> Threshold {
         match self {
             Self::Fixed(threshold) => *threshold,
-            Self::Budget(budget) => {
-                budget.lock().unwrap_or_else(PoisonError::into_inner).threshold()
-            }
+            Self::Budget(budget) => lock(budget).threshold(),
         }
     }
 
@@ -50,25 +48,27 @@ impl ThresholdPolicy {
     pub fn current_budget(&self) -> Option<Budget> {
         match self {
             Self::Fixed(_) => None,
-            Self::Budget(budget) => {
-                Some(budget.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            }
+            Self::Budget(budget) => Some(lock(budget).clone()),
         }
     }
 
     /// Continues from a saved state. A fixed threshold has none and stays as it is.
     pub fn resume(&self, state: BudgetState) {
         if let Self::Budget(budget) = self {
-            budget.lock().unwrap_or_else(PoisonError::into_inner).resume(state);
+            lock(budget).resume(state);
         }
     }
 
     /// Adjusts the budget to tokens that were accepted.
     pub(crate) fn observe(&self, tokens: usize, source: Source) {
         if let Self::Budget(budget) = self {
-            budget.lock().unwrap_or_else(PoisonError::into_inner).observe(tokens, source);
+            lock(budget).observe(tokens, source);
         }
     }
+}
+
+fn lock(budget: &Mutex<Budget>) -> MutexGuard<'_, Budget> {
+    budget.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl From<Threshold> for ThresholdPolicy {

@@ -3,7 +3,7 @@
 //!
 //! The modules, in the order in which a token passes through them:
 //!
-//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`generation`]: either of them
+//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -30,7 +30,6 @@ pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
 pub mod features;
-pub mod generation;
 mod hex;
 pub mod logits;
 pub mod relay;
@@ -52,7 +51,6 @@ pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
-pub use generation::Generation;
 pub use hex::hex;
 pub use relay::Relay;
 pub use router::Router;

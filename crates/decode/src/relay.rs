@@ -87,11 +87,13 @@ impl<C: Cloud> Relay<C> {
             logprob: t.logprob.filter(|_| self.details),
         };
         let mut span = self.transcript.accept(NewTokens {
+            tokens: answer.tokens.into_iter().map(piece).collect(),
             exchange: self.exchange,
+            source: Source::Cloud,
             times,
             usage: Some(answer.usage),
             sent: self.details.then_some(sent.text),
-            ..NewTokens::by(Source::Cloud, answer.tokens.into_iter().map(piece).collect())
+            ..NewTokens::default()
         });
         if answer.end || answer.full {
             let rest = self.transcript.end(reason);

@@ -1,5 +1,7 @@
 //! The trait of everything that scores the edge's proposals.
 
+use std::ops::Deref;
+
 use crate::{Score, Step};
 
 /// Says how far the edge's proposal can be trusted.
@@ -11,13 +13,8 @@ pub trait Router: Send + Sync {
     fn score(&self, step: &Step) -> Score;
 }
 
-impl<R: Router + ?Sized> Router for &R {
-    fn score(&self, step: &Step) -> Score {
-        (**self).score(step)
-    }
-}
-
-impl<R: Router + ?Sized> Router for Box<R> {
+/// References and smart pointers to a router score as it does.
+impl<P: Deref<Target: Router> + Send + Sync> Router for P {
     fn score(&self, step: &Step) -> Score {
         (**self).score(step)
     }

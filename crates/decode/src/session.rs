@@ -21,7 +21,7 @@ use crate::{
     Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
     OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript,
     Vocabulary, Want, boundary, sampling,
-    trace::{Alternative, FinishReason, Source, Span, Times, Usage},
+    trace::{Alternative, FinishReason, Source, Span, Times},
     transcript::{NewTokens, Piece},
 };
 
@@ -149,15 +149,15 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.unread.clear();
 
         let (score, mut times) = self.score(&step);
-        let written = match self.decide(score) {
+        let mut written = match self.decide(score) {
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => {
                 let asking = trace_span!("ask", position = self.read);
                 self.ask(&step, &mut times).instrument(asking).await?
             }
         };
-        let alternatives = self.alternatives(&step);
-        Ok(Some(self.accept(written, alternatives, score, times)))
+        written.alternatives = self.alternatives(&step);
+        Ok(Some(self.accept(NewTokens { score, times, ..written })))
     }
 
     /// Everything accepted so far, with its trace and statistics.
@@ -227,25 +227,22 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
-    fn keep(&self, step: &Step) -> Result<StepOutcome, SessionError> {
+    /// The edge's own choice; no tokens for end-of-text.
+    fn keep(&self, step: &Step) -> Result<NewTokens, SessionError> {
         let history = self.transcript.tokens();
         let token = if self.sampling.is_greedy() {
             step.proposed
         } else {
             self.sampling.choose(&step.logits, history, history.len())?
         };
-        let tokens = if self.vocabulary.is_end(token) { vec![] } else { vec![token] };
-        let logprobs = self.details.map(|_| vec![Some(sampling::logprob(&step.logits, token))]);
-        let eligible = self.eligible(step);
-        let logprobs = logprobs.unwrap_or_default();
-        Ok(StepOutcome {
-            tokens,
-            logprobs,
-            source: Source::Edge,
-            eligible,
-            usage: None,
-            sent: None,
-        })
+        let logprob = self.details.map(|_| sampling::logprob(&step.logits, token));
+        let written = (!self.vocabulary.is_end(token)).then(|| self.piece(token, logprob));
+        let tokens = written.into_iter().collect();
+        Ok(NewTokens { tokens, eligible: self.eligible(step), ..NewTokens::default() })
+    }
+
+    fn piece(&self, token: Token, logprob: Option<f32>) -> Piece {
+        Piece { id: Some(token), bytes: self.vocabulary.piece(token), logprob }
     }
 
     fn alternatives(&self, step: &Step) -> Vec<Alternative> {
@@ -259,21 +256,21 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         likeliest.into_iter().map(alternative).collect()
     }
 
-    async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<StepOutcome, SessionError> {
+    async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<NewTokens, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
         self.transcript.add_sent(&sent);
         let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
-            Ok(Some(outcome)) => return Ok(StepOutcome { sent, ..outcome }),
-            Ok(None) => return Ok(StepOutcome { sent, ..self.keep(step)? }),
+            Ok(Some(written)) => return Ok(NewTokens { sent, ..written }),
+            Ok(None) => return Ok(NewTokens { sent, ..self.keep(step)? }),
             Err(error) => error,
         };
         self.cloud_error = Some(error.clone());
         match self.routing.as_ref().map(|r| r.on_error) {
             Some(OnCloudError::Wait | OnCloudError::Fail) => Err(error.into()),
             Some(OnCloudError::Keep) | None => {
-                Ok(StepOutcome { source: Source::Fallback, sent, ..self.keep(step)? })
+                Ok(NewTokens { source: Source::Fallback, sent, ..self.keep(step)? })
             }
         }
     }
@@ -283,7 +280,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         &mut self,
         step: &Step,
         times: &mut Times,
-    ) -> Result<Option<StepOutcome>, CloudError> {
+    ) -> Result<Option<NewTokens>, CloudError> {
         if self.exchange.is_none() {
             let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
             let opened = routing.cloud.open().await?;
@@ -314,10 +311,19 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Want::Tokens(_) => self.check(&answer)?,
             Want::Word => self.translate(answer.text())?,
         };
-        let logprobs =
-            self.details.map(|_| logprobs(&answer, want, tokens.len())).unwrap_or_default();
-        let (source, eligible, usage) = (Source::Cloud, Some(true), Some(answer.usage));
-        Ok(Some(StepOutcome { tokens, logprobs, source, eligible, usage, sent: None }))
+        let logprobs = match self.details {
+            Some(_) => logprobs(&answer, want, tokens.len()),
+            None => vec![None; tokens.len()],
+        };
+        let pieces = tokens.into_iter().zip(logprobs);
+        Ok(Some(NewTokens {
+            tokens: pieces.map(|(token, logprob)| self.piece(token, logprob)).collect(),
+            exchange: self.exchange,
+            source: Source::Cloud,
+            eligible: Some(true),
+            usage: Some(answer.usage),
+            ..NewTokens::default()
+        }))
     }
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
@@ -345,57 +351,25 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
-    fn accept(
-        &mut self,
-        outcome: StepOutcome,
-        alternatives: Vec<Alternative>,
-        score: Option<Score>,
-        times: Times,
-    ) -> Span {
-        let (source, tokens) = (outcome.source.name(), outcome.tokens.len());
-        let _span = trace_span!("accept", source, tokens).entered();
-        if outcome.tokens.is_empty() {
-            self.transcript.add_cost(times, outcome.usage);
-            return self.transcript.end_by(outcome.source, FinishReason::Stop);
+    /// Accepts what this step wrote; without tokens the text ends.
+    fn accept(&mut self, written: NewTokens) -> Span {
+        let source = written.source;
+        let _span =
+            trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
+        if written.tokens.is_empty() {
+            self.transcript.add_cost(written.times, written.usage);
+            return self.transcript.end_by(source, FinishReason::Stop);
         }
-        let logprobs = outcome.logprobs.iter().copied().chain(std::iter::repeat(None));
-        let piece = |(t, logprob): (&Token, Option<f32>)| {
-            let bytes = self.vocabulary.piece(*t);
-            Piece { id: Some(*t), bytes, logprob }
-        };
-        let written = NewTokens {
-            tokens: outcome.tokens.iter().zip(logprobs).map(piece).collect(),
-            source: outcome.source,
-            score,
-            eligible: outcome.eligible,
-            exchange: self.exchange.filter(|_| outcome.source == Source::Cloud),
-            times,
-            usage: outcome.usage,
-            alternatives,
-            sent: outcome.sent,
-        };
+        self.unread = written.tokens.iter().filter_map(|piece| piece.id).collect();
         let before = self.transcript.tokens().len();
         let span = self.transcript.accept(written);
         if let Some(routing) = &self.routing {
-            let accepted = self.transcript.tokens().len() - before;
-            routing.policy.observe(accepted, outcome.source);
+            routing.policy.observe(self.transcript.tokens().len() - before, source);
         }
-        self.unread.clone_from(&outcome.tokens);
         // A span cut short by a limit is read only as far as it was accepted.
         self.unread.truncate(self.prompt + self.transcript.tokens().len() - self.read);
         span
     }
-}
-
-/// The tokens that this step writes; none for end-of-text.
-struct StepOutcome {
-    tokens: Vec<Token>,
-    /// In the order of the tokens; empty without details.
-    logprobs: Vec<Option<f32>>,
-    source: Source,
-    eligible: Option<bool>,
-    usage: Option<Usage>,
-    sent: Option<String>,
 }
 
 /// The log-probabilities of an answer. A word was translated into other tokens: the first of them

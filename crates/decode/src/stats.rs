@@ -1,13 +1,13 @@
 //! Counts, speeds and times of one generation.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::trace::{Accepted, Source, Times, Usage, milliseconds};
+use crate::trace::{Times, Usage, milliseconds};
 
 /// What a generation did and where its time went.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Stats {
     /// Accepted tokens, in the edge's vocabulary (in mode `large`, the cloud's).
     pub tokens: usize,
@@ -56,14 +56,6 @@ pub struct Stats {
     pub times: Times,
 }
 
-/// The moments that the durations in [`Stats`] are measured between.
-pub(crate) struct Clock {
-    pub started: Instant,
-    pub first: Option<Instant>,
-    pub last: Instant,
-    pub ended: Instant,
-}
-
 /// Running totals, which include what was spent on tokens that are never shown.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -74,38 +66,4 @@ pub(crate) struct Totals {
     pub edge_prefilled: usize,
     pub edge_cached: usize,
     pub sent_bytes: usize,
-}
-
-impl Stats {
-    pub(crate) fn new(shown: &[Accepted], totals: &Totals, clock: Clock) -> Self {
-        let count = |source| shown.iter().filter(|t| t.source == source).count();
-        let (tokens, cloud_tokens) = (shown.len(), count(Source::Cloud));
-        let characters = shown.iter().map(|t| t.text.chars().count()).sum();
-        let total = clock.ended - clock.started;
-        let since_first = clock.first.map_or(Duration::ZERO, |first| clock.last - first);
-        let rate = |n: usize| if total.is_zero() { 0.0 } else { n as f64 / total.as_secs_f64() };
-        let gaps = u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
-        Self {
-            tokens,
-            cloud_tokens,
-            fallback_tokens: count(Source::Fallback),
-            fallback_end: totals.fallback_end,
-            routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
-            asks: totals.asks.len(),
-            cloud_prefilled: totals.asks.iter().map(|a| a.prefilled).sum(),
-            cloud_cached: totals.asks.iter().map(|a| a.cached).sum(),
-            cloud_decoded: totals.asks.iter().map(|a| a.decoded).sum(),
-            edge_prefilled: totals.edge_prefilled,
-            edge_cached: totals.edge_cached,
-            fallbacks: count(Source::Fallback) + usize::from(totals.fallback_end),
-            sent_bytes: totals.sent_bytes,
-            characters,
-            time_to_first_token: clock.first.map_or(Duration::ZERO, |f| f - clock.started),
-            mean_time_between_tokens: since_first / gaps,
-            total,
-            tokens_per_second: rate(tokens),
-            characters_per_second: rate(characters),
-            times: totals.times,
-        }
-    }
 }

@@ -61,38 +61,20 @@ impl Step {
 mod tests {
     use super::*;
 
-    fn step(logits: &[f32]) -> Step {
-        Step {
-            position: 1,
-            logits: logits.to_vec(),
-            hidden: vec![],
-            proposed: Token(0),
-            reading: Reading::default(),
+    #[test]
+    fn probabilities_and_entropy_of_known_distributions() {
+        for (logits, top1, top2, entropy) in [
+            (&[1.0; 8][..], 0.125, 0.125, 8f32.ln()),
+            (&[60.0, 0.0, -5.0], 1.0, 0.0, 0.0),
+            // p = 0.75, 0.25.
+            (&[3f32.ln(), 0.0], 0.75, 0.25, 0.562_335),
+        ] {
+            let (logits, hidden, reading) = (logits.to_vec(), vec![], Reading::default());
+            let step = Step { position: 1, logits, hidden, proposed: Token(0), reading };
+            let found = step.distribution();
+            assert!((found.top1 - top1).abs() < 1e-6, "{found:?}");
+            assert!((found.top2 - top2).abs() < 1e-6, "{found:?}");
+            assert!((found.entropy - entropy).abs() < 1e-5, "{found:?}");
         }
-    }
-
-    #[test]
-    fn a_uniform_distribution_has_the_highest_entropy() {
-        let distribution = step(&[1.0; 8]).distribution();
-        assert!((distribution.top1 - 0.125).abs() < 1e-6);
-        assert!((distribution.top2 - 0.125).abs() < 1e-6);
-        assert!((distribution.entropy - 8f32.ln()).abs() < 1e-5);
-    }
-
-    #[test]
-    fn a_certain_distribution_has_none() {
-        let distribution = step(&[60.0, 0.0, -5.0]).distribution();
-        assert!(distribution.top1 > 0.999_999);
-        assert!(distribution.top2 < 1e-6);
-        assert!(distribution.entropy < 1e-4);
-    }
-
-    #[test]
-    fn two_tokens_by_hand() {
-        // p = 0.75, 0.25.
-        let distribution = step(&[3f32.ln(), 0.0]).distribution();
-        assert!((distribution.top1 - 0.75).abs() < 1e-6);
-        assert!((distribution.top2 - 0.25).abs() < 1e-6);
-        assert!((distribution.entropy - 0.562_335).abs() < 1e-5);
     }
 }

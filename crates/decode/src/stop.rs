@@ -9,30 +9,22 @@ pub struct StopFilter {
     held: Vec<Accepted>,
 }
 
-/// What the filter lets through after one more token.
-#[derive(Debug, Default, PartialEq)]
-pub struct FilterOutput {
-    /// Tokens that cannot be part of a stop string any more.
-    pub tokens: Vec<Accepted>,
-    /// A stop string was found: the text ends before it.
-    pub stopped: bool,
-}
-
 impl StopFilter {
     /// Ignores empty stop strings, which would match everywhere.
     pub fn new(stops: impl IntoIterator<Item = String>) -> Self {
         Self { stops: stops.into_iter().filter(|s| !s.is_empty()).collect(), held: vec![] }
     }
 
-    /// Takes the next token and returns those that can be shown now.
-    pub fn push(&mut self, token: Accepted) -> FilterOutput {
+    /// Takes the next token; returns those that can be shown now, and whether a stop string was
+    /// found, which ends the text before it.
+    pub fn push(&mut self, token: Accepted) -> (Vec<Accepted>, bool) {
         if self.stops.is_empty() {
-            return FilterOutput { tokens: vec![token], stopped: false };
+            return (vec![token], false);
         }
         self.held.push(token);
         let text: String = self.held.iter().map(|t| t.text.as_str()).collect();
         if let Some(at) = self.stops.iter().filter_map(|s| text.find(s.as_str())).min() {
-            return FilterOutput { tokens: self.cut(at), stopped: true };
+            return (self.cut(at), true);
         }
         let certain = self.certain(&text);
         let mut end = 0;
@@ -41,7 +33,7 @@ impl StopFilter {
             end <= certain
         });
         let release = whole.count();
-        FilterOutput { tokens: self.held.drain(..release).collect(), stopped: false }
+        (self.held.drain(..release).collect(), false)
     }
 
     /// Returns what is still held back, at the end of the text.
@@ -73,36 +65,16 @@ impl StopFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Token,
-        trace::{Source, Times},
-    };
-
-    fn token(text: &str) -> Accepted {
-        Accepted {
-            index: 0,
-            id: Some(Token(0)),
-            text: text.into(),
-            source: Source::Edge,
-            score: None,
-            eligible: None,
-            degraded: None,
-            times: Times::default(),
-            cloud: None,
-            logprob: None,
-            alternatives: vec![],
-            sent: None,
-        }
-    }
 
     /// What is shown after each token, `|` between them, `!` where it stops.
     fn shown(stops: &[&str], tokens: &[&str]) -> String {
         let mut filter = StopFilter::new(stops.iter().map(ToString::to_string));
         let mut out = vec![];
         for text in tokens {
-            let released = filter.push(token(text));
-            let mut now: String = released.tokens.iter().map(|t| t.text.as_str()).collect();
-            if released.stopped {
+            let token = Accepted { text: text.to_string(), ..Accepted::default() };
+            let (released, stopped) = filter.push(token);
+            let mut now: String = released.iter().map(|t| t.text.as_str()).collect();
+            if stopped {
                 now.push('!');
                 out.push(now);
                 return out.join("|");

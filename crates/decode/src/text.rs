@@ -11,33 +11,12 @@ impl TextStream {
     /// The characters that became whole with these bytes.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.pending.extend_from_slice(bytes);
-        let mut text = String::new();
-        let mut rest = self.pending.as_slice();
-        loop {
-            match std::str::from_utf8(rest) {
-                Ok(whole) => {
-                    text.push_str(whole);
-                    rest = &[];
-                    break;
-                }
-                Err(error) => {
-                    let (valid, tail) = rest.split_at(error.valid_up_to());
-                    text.push_str(&String::from_utf8_lossy(valid));
-                    match error.error_len() {
-                        Some(bad) => {
-                            text.push(char::REPLACEMENT_CHARACTER);
-                            rest = &tail[bad..];
-                        }
-                        // The end of the input: the character may still become whole.
-                        None => {
-                            rest = tail;
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-        self.pending = rest.to_vec();
+        let last = self.pending.utf8_chunks().last().map_or(&[] as &[u8], |chunk| chunk.invalid());
+        // At the end of the input a character may still become whole.
+        let waits = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+        let certain = self.pending.len() - if waits { last.len() } else { 0 };
+        let text = String::from_utf8_lossy(&self.pending[..certain]).into_owned();
+        self.pending.drain(..certain);
         text
     }
 

@@ -7,10 +7,11 @@ use serde::{Serialize, Serializer};
 use crate::{Exchange, Score, Token};
 
 /// Who wrote a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The small model, where the router trusted it or no cloud could be asked.
+    #[default]
     Edge,
     /// The large model, asked because the score was below the threshold.
     Cloud,
@@ -98,7 +99,7 @@ pub struct Usage {
 }
 
 /// One accepted token with its provenance: one line of a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Accepted {
     /// How many tokens were accepted before it.
     pub index: usize,

@@ -1,10 +1,10 @@
 //! The text of a generation as it grows, with its limits, stop strings and trace.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{
     Exchange, Score, Token,
-    stats::{Clock, Stats, Totals},
+    stats::{Stats, Totals},
     stop::StopFilter,
     text::TextStream,
     trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage},
@@ -28,7 +28,7 @@ pub(crate) struct Piece {
 }
 
 /// Tokens that are about to be accepted, with what the trace says about them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NewTokens {
     pub tokens: Vec<Piece>,
     /// Set where the cloud wrote them.
@@ -40,22 +40,6 @@ pub(crate) struct NewTokens {
     pub usage: Option<Usage>,
     pub alternatives: Vec<Alternative>,
     pub sent: Option<String>,
-}
-
-impl NewTokens {
-    pub fn by(source: Source, tokens: Vec<Piece>) -> Self {
-        Self {
-            tokens,
-            exchange: None,
-            source,
-            score: None,
-            eligible: None,
-            times: Times::default(),
-            usage: None,
-            alternatives: vec![],
-            sent: None,
-        }
-    }
 }
 
 /// Everything accepted in one generation.
@@ -169,7 +153,7 @@ impl Transcript {
         if tokens.is_empty() {
             return;
         }
-        self.accept(NewTokens::by(Source::Edge, tokens));
+        self.accept(NewTokens { tokens, ..NewTokens::default() });
         // Nothing has been shown of this generation yet.
         self.first = None;
     }
@@ -199,9 +183,9 @@ impl Transcript {
             };
             self.tokens.extend(id);
             self.accepted += 1;
-            let released = self.stop.push(token);
-            self.show(&mut span, released.tokens);
-            if released.stopped {
+            let (released, stopped) = self.stop.push(token);
+            self.show(&mut span, released);
+            if stopped {
                 self.finish = Some(FinishReason::Stop);
                 break;
             }
@@ -249,8 +233,35 @@ impl Transcript {
 
     /// Statistics of the tokens shown so far.
     pub fn stats(&self) -> Stats {
-        let ended = self.ended.unwrap_or(self.last);
-        let clock = Clock { started: self.started, first: self.first, last: self.last, ended };
-        Stats::new(&self.shown, &self.totals, clock)
+        let (shown, totals) = (&self.shown, &self.totals);
+        let count = |source| shown.iter().filter(|t| t.source == source).count();
+        let (tokens, cloud_tokens) = (shown.len(), count(Source::Cloud));
+        let characters = shown.iter().map(|t| t.text.chars().count()).sum();
+        let total = self.ended.unwrap_or(self.last) - self.started;
+        let since_first = self.first.map_or(Duration::ZERO, |first| self.last - first);
+        let rate = |n: usize| if total.is_zero() { 0.0 } else { n as f64 / total.as_secs_f64() };
+        let gaps = u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        Stats {
+            tokens,
+            cloud_tokens,
+            fallback_tokens: count(Source::Fallback),
+            fallback_end: totals.fallback_end,
+            routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
+            asks: totals.asks.len(),
+            cloud_prefilled: totals.asks.iter().map(|a| a.prefilled).sum(),
+            cloud_cached: totals.asks.iter().map(|a| a.cached).sum(),
+            cloud_decoded: totals.asks.iter().map(|a| a.decoded).sum(),
+            edge_prefilled: totals.edge_prefilled,
+            edge_cached: totals.edge_cached,
+            fallbacks: count(Source::Fallback) + usize::from(totals.fallback_end),
+            sent_bytes: totals.sent_bytes,
+            characters,
+            time_to_first_token: self.first.map_or(Duration::ZERO, |first| first - self.started),
+            mean_time_between_tokens: since_first / gaps,
+            total,
+            tokens_per_second: rate(tokens),
+            characters_per_second: rate(characters),
+            times: totals.times,
+        }
     }
 }

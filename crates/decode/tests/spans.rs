@@ -7,8 +7,8 @@ use std::{
 };
 
 use tandem_decode::{
-    CloudError, Exchange, Generation, Limits, OnCloudError, Plan, Relay, Router, Routing, Sampling,
-    Score, Session, Step, Threshold, Token, Vocabulary,
+    CloudError, Exchange, Limits, OnCloudError, Plan, Relay, Router, Routing, Sampling, Score,
+    Session, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 use tracing::{
@@ -90,15 +90,14 @@ impl tandem_decode::Cloud for Spanned {
 }
 
 /// The spans of two positions or answers, in the order in which they end.
-fn spans_of(generation: Generation<FakeEdge, EverySecond, Spanned>) -> Vec<String> {
+fn spans_of(mut next: impl AsyncFnMut()) -> Vec<String> {
     let recorder = Recorder::default();
     let subscriber = tracing_subscriber::registry().with(recorder.clone());
-    let mut generation = generation;
     tracing::subscriber::with_default(subscriber, || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             for _ in 0..2 {
-                generation.next().await.unwrap().unwrap();
+                next().await;
             }
         });
     });
@@ -117,13 +116,12 @@ fn limits() -> Limits {
     Limits { max_tokens: 8, stops: vec![] }
 }
 
-fn session(
-    routing: Option<Routing<EverySecond, Spanned>>,
-) -> Generation<FakeEdge, EverySecond, Spanned> {
+fn session(routing: Option<Routing<EverySecond, Spanned>>) -> Vec<String> {
     let plan =
         Plan { prompt: prompt(), written: vec![], sampling: Sampling::default(), limits: limits() };
     let edge = FakeEdge::new(FakeModel::new(1, PIECES), 100);
-    Generation::Edge(Session::new(edge, routing, plan).unwrap())
+    let mut session = Session::new(edge, routing, plan).unwrap();
+    spans_of(async || drop(session.next().await.unwrap().unwrap()))
 }
 
 #[test]
@@ -132,7 +130,7 @@ fn every_station_of_a_position_is_a_span() {
     let routing =
         Routing { router: EverySecond, policy, cloud: cloud(), on_error: OnCloudError::Fail };
     assert_eq!(
-        spans_of(session(Some(routing))),
+        session(Some(routing)),
         [
             "step position=0 unread=2",
             "score score=0.0",
@@ -150,16 +148,16 @@ fn every_station_of_a_position_is_a_span() {
 fn the_edge_alone_is_neither_scored_nor_asked_for() {
     let accept = "accept source=\"edge\" tokens=1";
     assert_eq!(
-        spans_of(session(None)),
+        session(None),
         ["step position=0 unread=2", accept, "step position=2 unread=1", accept]
     );
 }
 
 #[test]
 fn the_cloud_alone_asks_and_accepts() {
-    let large = Generation::Large(Relay::new(cloud(), Sampling::default(), limits()));
+    let mut relay = Relay::new(cloud(), Sampling::default(), limits());
     assert_eq!(
-        spans_of(large),
+        spans_of(async || drop(relay.next().await.unwrap().unwrap())),
         [
             "ask/inner",
             "ask position=0",
