@@ -44,9 +44,8 @@ pub struct Builder {
 
 impl Builder {
     /// Where models and presets are; otherwise in the user's home and beside this program.
-    pub fn store(mut self, store: Store) -> Self {
-        self.store = Some(store);
-        self
+    pub fn store(self, store: Store) -> Self {
+        Self { store: Some(store), ..self }
     }
 
     /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
@@ -63,16 +62,14 @@ impl Builder {
     }
 
     /// Sets all options of the small model.
-    pub fn edge_config(mut self, edge: EdgeConfig) -> Self {
-        self.edge = edge;
-        self
+    pub fn edge_config(self, edge: EdgeConfig) -> Self {
+        Self { edge, ..self }
     }
 
     /// The large model, which then runs in this process; named like the small one.
-    pub fn cloud(mut self, model: impl Into<String>) -> Self {
+    pub fn cloud(self, model: impl Into<String>) -> Self {
         let model = Some(model.into());
-        self.cloud = CloudConfig::Local(LocalCloud { model, adapters: vec![] });
-        self
+        Self { cloud: CloudConfig::Local(LocalCloud { model, adapters: vec![] }), ..self }
     }
 
     /// A large model on another server: `tandem cloud`, SGLang, vLLM, llama-server or anything with
@@ -83,21 +80,18 @@ impl Builder {
     }
 
     /// Uses no cloud: every ask fails, and no socket is opened.
-    pub fn offline(mut self) -> Self {
-        self.cloud = CloudConfig::None;
-        self
+    pub fn offline(self) -> Self {
+        Self { cloud: CloudConfig::None, ..self }
     }
 
     /// Sets all options of the large model.
-    pub fn cloud_config(mut self, cloud: CloudConfig) -> Self {
-        self.cloud = cloud;
-        self
+    pub fn cloud_config(self, cloud: CloudConfig) -> Self {
+        Self { cloud, ..self }
     }
 
     /// Sets all options of asks.
-    pub fn ask_config(mut self, ask: AskConfig) -> Self {
-        self.ask = ask;
-        self
+    pub fn ask_config(self, ask: AskConfig) -> Self {
+        Self { ask, ..self }
     }
 
     /// The longest time of one ask. Later the cloud counts as failed.
@@ -119,84 +113,70 @@ impl Builder {
     }
 
     /// The router: a name such as `top1`, a router file, or your own implementation.
-    pub fn router(mut self, router: impl Into<RouterSpec>) -> Self {
-        self.router = Some(router.into());
-        self
+    pub fn router(self, router: impl Into<RouterSpec>) -> Self {
+        Self { router: Some(router.into()), ..self }
     }
 
     /// Asks the cloud where the router's score is below this. It overrides a budget.
-    pub fn threshold(mut self, threshold: Threshold) -> Self {
-        self.threshold = Some(threshold);
-        self
+    pub fn threshold(self, threshold: Threshold) -> Self {
+        Self { threshold: Some(threshold), ..self }
     }
 
     /// Keeps the share of tokens from the cloud near this, over a long run: 0.07 is one in fourteen.
-    pub fn budget(mut self, share: f32) -> Self {
-        self.budget = Some(share);
-        self
+    pub fn budget(self, share: f32) -> Self {
+        Self { budget: Some(share), ..self }
     }
 
     /// Adapters and router for one kind of question: a preset's name, or its folder.
-    pub fn preset(mut self, preset: impl Into<String>) -> Self {
-        self.preset = Some(preset.into());
-        self
+    pub fn preset(self, preset: impl Into<String>) -> Self {
+        Self { preset: Some(preset.into()), ..self }
     }
 
     /// The mode of requests that name none.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
+    pub fn mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Allows requests to name any mode, so that a router is loaded even if the default mode needs
     /// none.
-    pub fn any_mode(mut self) -> Self {
-        self.any_mode = true;
-        self
+    pub fn any_mode(self) -> Self {
+        Self { any_mode: true, ..self }
     }
 
     /// Sampling parameters. With a seed all texts use it; without one each gets a random seed.
-    pub fn sampling(mut self, sampling: Sampling, seed: Option<u64>) -> Self {
-        self.sampling = sampling;
-        self.seed = seed;
-        self
+    pub fn sampling(self, sampling: Sampling, seed: Option<u64>) -> Self {
+        Self { sampling, seed, ..self }
     }
 
     /// The most tokens of an answer.
-    pub fn max_tokens(mut self, tokens: usize) -> Self {
-        self.max_tokens = Some(tokens);
-        self
+    pub fn max_tokens(self, tokens: usize) -> Self {
+        Self { max_tokens: Some(tokens), ..self }
     }
 
     /// An answer ends before the first of these strings.
-    pub fn stops(mut self, stops: Vec<String>) -> Self {
-        self.stops = stops;
-        self
+    pub fn stops(self, stops: Vec<String>) -> Self {
+        Self { stops, ..self }
     }
 
     /// The system message for conversations without one.
-    pub fn system(mut self, system: impl Into<String>) -> Self {
-        self.system = Some(system.into());
-        self
+    pub fn system(self, system: impl Into<String>) -> Self {
+        Self { system: Some(system.into()), ..self }
     }
 
     /// Context length, threads and GPU layers.
-    pub fn machine(mut self, machine: Machine) -> Self {
-        self.machine = machine;
-        self
+    pub fn machine(self, machine: Machine) -> Self {
+        Self { machine, ..self }
     }
 
     /// The number of texts that are generated at the same time, 1 by default. Memory is allocated
     /// for all of them.
-    pub fn seats(mut self, seats: usize) -> Self {
-        self.seats = Some(seats);
-        self
+    pub fn seats(self, seats: usize) -> Self {
+        Self { seats: Some(seats), ..self }
     }
 
     /// The number of requests that may wait for a seat, 0 by default.
-    pub fn queue(mut self, queue: usize) -> Self {
-        self.queue = queue;
-        self
+    pub fn queue(self, queue: usize) -> Self {
+        Self { queue, ..self }
     }
 
     /// Finds the files and loads the router. Models are loaded by the first text that needs them.

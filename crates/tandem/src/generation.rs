@@ -1,6 +1,6 @@
 //! One text while it is generated.
 
-use decode::{CloudError, Exchange, FinishReason, Router, Span, Transcript};
+use decode::{CloudError, Exchange, FinishReason, Relay, Router, Session, Span, Transcript};
 use futures_util::{Stream, stream};
 
 use crate::{Answer, Error, Lease, Models, Pair, ResolvedRequest, Summary};
@@ -14,17 +14,18 @@ pub struct Generation<P: Pair = Models> {
     request: ResolvedRequest,
 }
 
-type Writing<P> = decode::Generation<<P as Pair>::Edge, Box<dyn Router>, <P as Pair>::Cloud>;
-
-enum State<P: Pair> {
-    Writing(Box<Writing<P>>),
+pub(crate) enum State<P: Pair> {
+    /// Modes `small` and `joint`: the edge writes, with or without a cloud behind it.
+    Session(Box<Session<P::Edge, Box<dyn Router>, P::Cloud>>),
+    /// Mode `large`: the cloud writes everything.
+    Relay(Box<Relay<P::Cloud>>),
     /// The models were given back: nobody but `drop` sees it.
     Over(Box<Transcript>),
 }
 
 impl<P: Pair> Generation<P> {
-    pub(crate) fn new(writing: Writing<P>, lease: Lease<P>, request: ResolvedRequest) -> Self {
-        Self { state: State::Writing(Box::new(writing)), lease: Some(lease), request }
+    pub(crate) fn new(state: State<P>, lease: Lease<P>, request: ResolvedRequest) -> Self {
+        Self { state, lease: Some(lease), request }
     }
 
     /// Advances by one accepted span; `None` at the end of the text.
@@ -32,7 +33,8 @@ impl<P: Pair> Generation<P> {
     /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
     pub async fn next(&mut self) -> Result<Option<Span>, Error> {
         match &mut self.state {
-            State::Writing(writing) => Ok(writing.next().await?),
+            State::Session(session) => Ok(session.next().await?),
+            State::Relay(relay) => Ok(relay.next().await?),
             State::Over(_) => Ok(None),
         }
     }
@@ -40,7 +42,8 @@ impl<P: Pair> Generation<P> {
     /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
         match &mut self.state {
-            State::Writing(writing) => writing.end(reason),
+            State::Session(session) => session.end(reason),
+            State::Relay(relay) => relay.end(reason),
             State::Over(_) => Span::default(),
         }
     }
@@ -48,23 +51,26 @@ impl<P: Pair> Generation<P> {
     /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         match &self.state {
-            State::Writing(writing) => writing.transcript(),
+            State::Session(session) => session.transcript(),
+            State::Relay(relay) => relay.transcript(),
             State::Over(transcript) => transcript,
         }
     }
 
-    /// The cloud's last failure, even if it has recovered since.
+    /// The cloud's last failure, even if it has recovered since. In mode `large` a failure ends the
+    /// text and is returned by [`next`](Self::next) instead.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match &self.state {
-            State::Writing(writing) => writing.cloud_error(),
-            State::Over(_) => None,
+            State::Session(session) => session.cloud_error(),
+            State::Relay(_) | State::Over(_) => None,
         }
     }
 
     /// Whether ids or text are exchanged with the cloud; `None` before the first ask.
     pub fn exchange(&self) -> Option<Exchange> {
         match &self.state {
-            State::Writing(writing) => writing.exchange(),
+            State::Session(session) => session.exchange(),
+            State::Relay(relay) => relay.exchange(),
             State::Over(_) => None,
         }
     }
@@ -105,16 +111,22 @@ impl<P: Pair> Generation<P> {
 
     /// Returns both models to the seat.
     fn give_back(&mut self) -> Transcript {
-        match std::mem::replace(&mut self.state, State::Over(Box::default())) {
-            State::Over(transcript) => *transcript,
-            State::Writing(writing) => {
-                let (edge, cloud, transcript) = writing.into_parts();
-                if let Some(lease) = &mut self.lease {
-                    lease.put_back((edge, cloud), &self.request, transcript.accepted_text());
+        let (models, transcript) =
+            match std::mem::replace(&mut self.state, State::Over(Box::default())) {
+                State::Over(transcript) => return *transcript,
+                State::Session(session) => {
+                    let (edge, cloud, transcript) = session.into_parts();
+                    ((Some(edge), cloud), transcript)
                 }
-                transcript
-            }
+                State::Relay(relay) => {
+                    let (cloud, transcript) = relay.into_parts();
+                    ((None, Some(cloud)), transcript)
+                }
+            };
+        if let Some(lease) = &mut self.lease {
+            lease.put_back(models, &self.request, transcript.accepted_text());
         }
+        transcript
     }
 }
 

@@ -7,7 +7,7 @@ use cloud::{
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::{Message, Token};
+use decode::Token;
 use engine::{Compute, LoadOptions, Model, Sequence, template};
 use tokio::sync::OnceCell;
 
@@ -123,34 +123,26 @@ impl Models {
         })
     }
 
-    /// The settings to reach the cloud; `None` if there is none. A cloud in this process is started
-    /// here, and its first session loads its model.
-    async fn settings(&self) -> Result<Option<&Settings>, Error> {
+    /// The settings to reach the cloud. A cloud in this process is started here, and its first
+    /// session loads its model.
+    async fn settings(&self) -> Result<&Settings, Error> {
         let make = || async {
-            let settings = match &self.config.cloud {
+            let PairConfig { store, cloud, ask, machine, seats, .. } = &self.config;
+            let settings = match cloud {
                 CloudConfig::None => return Err(Error::NoCloud("asking")),
                 CloudConfig::Remote(settings) => settings.as_ref().clone(),
                 CloudConfig::Local(cloud) => {
-                    let options = cloud.options(
-                        &self.config.store,
-                        &self.config.machine,
-                        self.config.seats,
-                    )?;
+                    let options = cloud.options(store, machine, *seats)?;
                     // It is loaded later, but a file that is not a model should be refused now.
                     options.check()?;
                     let model = LazyModel::new(self.compute.clone(), options);
                     Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
                 }
             };
-            let AskConfig { deadline, on_error, delay, .. } = &self.config.ask;
-            Ok(Settings { deadline: *deadline, on_error: *on_error, delay: *delay, ..settings })
+            let AskConfig { deadline, on_error, delay, .. } = *ask;
+            Ok(Settings { deadline, on_error, delay, ..settings })
         };
-        match self.config.cloud {
-            CloudConfig::None => Ok(None),
-            CloudConfig::Local(_) | CloudConfig::Remote(_) => {
-                self.settings.get_or_try_init(make).await.map(Some)
-            }
-        }
+        self.settings.get_or_try_init(make).await
     }
 
     /// Identifies the model whose hidden states are shared. Reads its files from end to end.
@@ -160,21 +152,25 @@ impl Models {
         Ok(EdgeModel { name, fingerprint, hidden: self.edge().await?.hidden_len() })
     }
 
+    /// The small model, where it has to be loaded already.
+    fn loaded(&self) -> Result<&Model, Error> {
+        self.loaded.get().ok_or_else(|| Error::Internal("the small model is not loaded".into()))
+    }
+
+    /// The conversation in the template that was given for the cloud, if one was.
     fn rendered(&self, prompt: &Prompt) -> Result<Option<String>, Error> {
-        match (&self.config.ask.template, prompt) {
-            (Some(template), Prompt::Messages(messages)) => render(template, messages).map(Some),
-            _ => Ok(None),
-        }
+        let (Some(template), Prompt::Messages(messages)) = (&self.config.ask.template, prompt)
+        else {
+            return Ok(None);
+        };
+        let parts = template::render(template, &template::Specials::default(), messages);
+        let parts = parts.map_err(|e| Error::CloudTemplate(e.to_string()))?;
+        Ok(Some(template::joined(&parts)))
     }
 }
 
-fn render(template: &str, messages: &[Message]) -> Result<String, Error> {
-    let parts = template::render(template, &template::Specials::default(), messages);
-    parts.map(|parts| template::joined(&parts)).map_err(|e| Error::CloudTemplate(e.to_string()))
-}
-
 /// The edge's vocabulary, and a prompt in its tokens, for a cloud to compare with its own.
-pub fn edge_side(edge: &Model, prompt: Vec<Token>) -> EdgeSide {
+fn edge_side(edge: &Model, prompt: Vec<Token>) -> EdgeSide {
     let vocabulary = edge.vocabulary().clone();
     // A template may refuse the probe; an empty one never matches the cloud's.
     let probe = vocabulary.prompt(&probe_messages()).unwrap_or_default();
@@ -194,8 +190,7 @@ impl Pair for Models {
     }
 
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error> {
-        let missing = || Error::Internal("the small model is not loaded".into());
-        let vocabulary = self.loaded.get().ok_or_else(missing)?.vocabulary();
+        let vocabulary = self.loaded()?.vocabulary();
         Ok(match prompt {
             Prompt::Messages(messages) => vocabulary.prompt(messages)?,
             Prompt::Text(text) => vocabulary.raw_prompt(text),
@@ -217,8 +212,10 @@ impl Pair for Models {
 
     async fn open_cloud(&self) -> Result<Remote, Error> {
         let opening = Opening::alone(Prompt::Messages(vec![]));
-        let Some(settings) = self.settings().await? else { return Ok(Remote::offline(opening)) };
-        let mut remote = Remote::new(settings.clone(), opening)?;
+        if !self.has_cloud() {
+            return Ok(Remote::offline(opening));
+        }
+        let mut remote = Remote::new(self.settings().await?.clone(), opening)?;
         if self.config.ask.share_states {
             remote.share(self.edge_model().await?);
         }
@@ -227,11 +224,8 @@ impl Pair for Models {
 
     fn introduce(&self, cloud: &mut Remote, to: Introduction<'_>) -> Result<(), Error> {
         let Introduction { prompt, edge, on_error } = to;
-        let missing = || Error::Internal("the small model is not loaded".into());
         let edge = match edge {
-            Some(tokens) => {
-                Some(edge_side(self.loaded.get().ok_or_else(missing)?, tokens.to_vec()))
-            }
+            Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
             None => None,
         };
         let rendered = self.rendered(prompt)?;

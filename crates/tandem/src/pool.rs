@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     Error, Generation, Mode, ResolvedRequest,
+    generation::State,
     pair::{Introduction, Pair},
 };
 
@@ -21,9 +22,15 @@ struct Seat<P: Pair> {
     edge: Option<P::Edge>,
     cloud: Option<P::Cloud>,
     /// What the cloud last read and wrote, in the edge's tokens.
-    told: Vec<Token>,
+    cloud_context: Vec<Token>,
     /// When it was last given back.
     used: u64,
+}
+
+impl<P: Pair> Seat<P> {
+    fn empty() -> Self {
+        Self { edge: None, cloud: None, cloud_context: vec![], used: 0 }
+    }
 }
 
 pub(crate) struct Pool<P: Pair> {
@@ -46,10 +53,9 @@ pub struct Lease<P: Pair = crate::Models> {
 impl<P: Pair> Pool<P> {
     /// This many seats; as many requests as `queue` may wait for one.
     pub fn new(pair: P, size: usize, queue: usize) -> Self {
-        let empty = || Seat { edge: None, cloud: None, told: vec![], used: 0 };
         Self {
             pair: Arc::new(pair),
-            free: Mutex::new((0..size).map(|_| empty()).collect()),
+            free: Mutex::new((0..size).map(|_| Seat::empty()).collect()),
             permits: Arc::new(Semaphore::new(size)),
             size,
             clock: AtomicU64::new(0),
@@ -81,7 +87,7 @@ impl<P: Pair> Pool<P> {
         let mut free = self.free();
         let place = choose(free.iter().map(|seat| {
             let held = match (mode, &seat.edge) {
-                (Mode::Large, _) | (_, None) => seat.told.as_slice(),
+                (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
                 (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
             };
             (common_prefix(held, context), held.len(), seat.used)
@@ -107,7 +113,7 @@ impl<P: Pair> Pool<P> {
     /// Empties the caches of all free seats, on both sides.
     pub async fn forget(self: &Arc<Self>) {
         for lease in &mut self.take_all() {
-            lease.seat.told.clear();
+            lease.seat.cloud_context.clear();
             if let Some(edge) = &mut lease.seat.edge {
                 edge.keep_common(&[]);
             }
@@ -217,9 +223,13 @@ impl<P: Pair> Lease<P> {
         }
         let limits = request.limits.clone();
         let missing = || Error::Internal("a seat without its models".into());
-        let generation = if mode == Mode::Large {
+        let state = if mode == Mode::Large {
             let cloud = self.seat.cloud.take().ok_or_else(missing)?;
-            decode::Generation::Large(Relay::new(cloud, sampling, limits))
+            let relay = Relay::new(cloud, sampling, limits);
+            State::Relay(Box::new(match request.alternatives {
+                Some(_) => relay.with_details(),
+                None => relay,
+            }))
         } else {
             let routing = match mode {
                 Mode::Joint => Some(Routing {
@@ -233,13 +243,13 @@ impl<P: Pair> Lease<P> {
             let (prompt, written) = (request.tokens.clone(), request.written.clone());
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let plan = Plan { prompt, written, sampling, limits };
-            decode::Generation::Edge(Session::new(edge, routing, plan)?)
+            let session = Session::new(edge, routing, plan)?;
+            State::Session(Box::new(match request.alternatives {
+                Some(alternatives) => session.with_details(alternatives),
+                None => session,
+            }))
         };
-        let generation = match request.alternatives {
-            Some(alternatives) => generation.with_details(alternatives),
-            None => generation,
-        };
-        Ok(Generation::new(generation, self, request))
+        Ok(Generation::new(state, self, request))
     }
 
     fn check(&self, request: &ResolvedRequest) -> Result<(), SessionError> {
@@ -265,7 +275,7 @@ impl<P: Pair> Lease<P> {
         self.seat.cloud = cloud.or(self.seat.cloud.take());
         if let (true, Some(edge)) = (request.mode != Mode::Small, &self.seat.edge) {
             let written = edge.vocabulary().encode(text);
-            self.seat.told = [request.tokens.as_slice(), &written].concat();
+            self.seat.cloud_context = [request.tokens.as_slice(), &written].concat();
         }
     }
 }
@@ -274,9 +284,8 @@ impl<P: Pair> Drop for Lease<P> {
     /// Before the permit is given back, so that a permit is always a free seat.
     fn drop(&mut self) {
         let used = self.pool.clock.fetch_add(1, Ordering::Relaxed) + 1;
-        let (edge, cloud) = (self.seat.edge.take(), self.seat.cloud.take());
-        let told = std::mem::take(&mut self.seat.told);
-        self.pool.free().push(Seat { edge, cloud, told, used });
+        let seat = std::mem::replace(&mut self.seat, Seat::empty());
+        self.pool.free().push(Seat { used, ..seat });
     }
 }
 

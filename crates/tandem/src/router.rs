@@ -122,13 +122,7 @@ impl NamedRouter {
 
     /// Wraps the caller's own implementation.
     pub fn custom(name: impl Into<String>, router: Arc<dyn Router>) -> Self {
-        struct Shared(Arc<dyn Router>);
-        impl Router for Shared {
-            fn score(&self, step: &decode::Step) -> decode::Score {
-                self.0.score(step)
-            }
-        }
-        let build = move |_| -> Box<dyn Router> { Box::new(Shared(router.clone())) };
+        let build = move |_| -> Box<dyn Router> { Box::new(router.clone()) };
         Self::untrained(name.into(), build)
     }
 
