@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter, Write},
+    io::{BufWriter, Write},
 };
 
 use anyhow::Context;
@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     args::OutputArgs,
     report,
-    show::{Screen, say},
+    show::{Screen, print_json, say},
 };
 
 /// How an answer ended.
@@ -54,7 +54,7 @@ impl AnswerPrinter {
                 if let (End::Failed(error), None) = (&end, &answer.summary.cloud_error) {
                     answer.summary.cloud_error = Some(error.to_string());
                 }
-                writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
+                print_json(&answer)?;
             }
         }
         if let Some(warning) = report::warning(generation) {

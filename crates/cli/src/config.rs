@@ -1,6 +1,6 @@
 //! What arguments mean: each family of them becomes a part of the library's configuration.
 
-use std::{fs, path::PathBuf, str::FromStr, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
@@ -10,7 +10,9 @@ use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, T
 use thiserror::Error;
 
 use crate::{
-    args::{CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, SamplingArgs},
+    args::{
+        CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, PairArgs, SamplingArgs,
+    },
     show::say,
 };
 
@@ -40,28 +42,20 @@ pub fn count(text: &str) -> Result<usize, String> {
 }
 
 /// `FILE[:SCALE]`.
-#[derive(Clone, Debug)]
-pub struct AdapterArg(Adapter);
-
-impl FromStr for AdapterArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let scaled =
-            text.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
-        let (path, scale): (&str, f32) = scaled.unwrap_or((text, 1.0));
-        if path.is_empty() || !scale.is_finite() {
-            return Err("write FILE or FILE:SCALE".into());
-        }
-        Ok(Self(Adapter { path: path.into(), scale }))
+pub fn adapter(text: &str) -> Result<Adapter, String> {
+    let scaled = text.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
+    let (path, scale): (&str, f32) = scaled.unwrap_or((text, 1.0));
+    if path.is_empty() || !scale.is_finite() {
+        return Err("write FILE or FILE:SCALE".into());
     }
+    Ok(Adapter { path: path.into(), scale })
 }
 
 impl EdgeArgs {
     pub fn config(&self) -> EdgeConfig {
         EdgeConfig {
             model: self.edge_model.clone(),
-            adapters: adapters(&self.edge_adapter),
+            adapters: self.edge_adapter.clone(),
             onnx_providers: self.onnx_provider.clone(),
         }
     }
@@ -75,7 +69,7 @@ impl CloudModelArgs {
             Some(address) => CloudConfig::Remote(Box::new(self.settings(address)?)),
             None => CloudConfig::Local(LocalCloud {
                 model: self.cloud_model.clone(),
-                adapters: adapters(&self.cloud_adapter),
+                adapters: self.cloud_adapter.clone(),
             }),
         })
     }
@@ -104,6 +98,14 @@ impl CloudPlaceArgs {
     pub fn address(&self) -> Result<Option<Address>, UsageError> {
         let parsed = self.cloud.as_deref().map(str::parse::<Address>).transpose();
         parsed.map_err(|e| UsageError(format!("--cloud: {e}")))
+    }
+
+    /// Refuses `--offline` where the cloud is needed, for this reason.
+    pub fn require_cloud(&self, reason: &str) -> Result<(), UsageError> {
+        if self.offline {
+            return Err(UsageError(format!("{reason}: not with --offline")));
+        }
+        Ok(())
     }
 
     /// How the cloud is asked.
@@ -157,17 +159,16 @@ impl GenerateArgs {
     /// The pair these arguments describe.
     pub fn builder(&self) -> anyhow::Result<Builder> {
         let share_states = self.share_states;
-        let ask = AskConfig { share_states, ..self.cloud.place.ask_config()? };
-        let mut builder = pair(&self.edge, &self.cloud, &self.machine)?
+        let ask = AskConfig { share_states, ..self.pair.cloud.place.ask_config()? };
+        let mut builder = self
+            .pair
+            .builder(self.preset.as_ref())?
             .ask_config(ask)
             .mode(self.mode)
             .sampling(self.sampling.config()?, self.sampling.seed)
             .max_tokens(self.max_tokens)
             .stops(self.stop.clone())
             .system(&self.system);
-        if let Some(preset) = &self.preset {
-            builder = builder.preset(preset);
-        }
         if let Some(router) = &self.router {
             builder = builder.router(router.clone());
         }
@@ -181,24 +182,28 @@ impl GenerateArgs {
     }
 }
 
-/// A pair with nothing said of how it writes.
-pub fn pair(
-    edge: &EdgeArgs,
-    cloud: &CloudModelArgs,
-    machine: &MachineArgs,
-) -> anyhow::Result<Builder> {
-    Ok(Tandem::builder()
-        .edge_config(edge.config())
-        .cloud_config(cloud.config()?)
-        .ask_config(cloud.place.ask_config()?)
-        .machine(machine.config()))
+impl PairArgs {
+    /// The pair, with nothing said of how it writes.
+    pub fn builder(&self, preset: Option<&String>) -> anyhow::Result<Builder> {
+        let builder = Tandem::builder()
+            .edge_config(self.edge.config())
+            .cloud_config(self.cloud.config()?)
+            .ask_config(self.cloud.place.ask_config()?)
+            .machine(self.machine.config());
+        Ok(with_preset(builder, preset))
+    }
 }
 
-/// The small model by itself.
 #[cfg(feature = "lab")]
-pub fn edge_alone(edge: &EdgeArgs, machine: &MachineArgs, preset: Option<&str>) -> Builder {
-    let builder = Tandem::builder().edge_config(edge.config()).offline().mode(tandem::Mode::Small);
-    let builder = builder.machine(machine.config());
+impl crate::args::SmallModelArgs {
+    pub fn builder(&self) -> Builder {
+        let builder = Tandem::builder().edge_config(self.edge.config()).offline();
+        let builder = builder.mode(tandem::Mode::Small).machine(self.machine.config());
+        with_preset(builder, self.preset.as_ref())
+    }
+}
+
+fn with_preset(builder: Builder, preset: Option<&String>) -> Builder {
     match preset {
         Some(preset) => builder.preset(preset),
         None => builder,
@@ -214,10 +219,6 @@ pub fn note_fallback(tandem: &Tandem) {
     }
 }
 
-pub fn adapters(given: &[AdapterArg]) -> Vec<Adapter> {
-    given.iter().map(|a| a.0.clone()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn adapters_with_and_without_a_scale() {
-        let parse = |text: &str| text.parse::<AdapterArg>().map(|a| (a.0.path, a.0.scale));
+        let parse = |text| adapter(text).map(|a| (a.path, a.scale));
         assert_eq!(parse("a.gguf").unwrap(), ("a.gguf".into(), 1.0));
         assert_eq!(parse("a.gguf:0.5").unwrap(), ("a.gguf".into(), 0.5));
         assert_eq!(parse("c:/x.gguf").unwrap(), ("c:/x.gguf".into(), 1.0));

@@ -49,7 +49,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pull(args) => commands::pull::pull(&args),
         Command::Rm(args) => commands::rm::rm(&args),
         Command::Doctor(args) => block_on(commands::doctor::doctor(args)),
-        Command::Preset(args) => commands::preset::preset(&args.command),
+        Command::Preset(command) => commands::preset::preset(&command),
         #[cfg(feature = "lab")]
         Command::Router(args) => block_on(commands::router::router(args)),
         #[cfg(feature = "lab")]
@@ -62,8 +62,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => args.refuse("eval"),
         #[cfg(not(feature = "lab"))]
         Command::Report(args) => args.refuse("report"),
-        Command::Onnx(args) => commands::onnx::onnx(args),
-        Command::Bench(args) => block_on(commands::bench::bench(args)),
+        Command::Onnx(command) => commands::onnx::onnx(command),
+        Command::Bench(command) => block_on(commands::bench::bench(command)),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Manual { folder } => commands::manual::manual(&folder),
     }

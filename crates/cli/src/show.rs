@@ -6,6 +6,7 @@ use std::{
 };
 
 use decode::{Accepted, Source, Span};
+use serde::Serialize;
 
 const CLOUD: &str = "\x1b[36m";
 const FALLBACK: &str = "\x1b[33m";
@@ -14,6 +15,11 @@ const PLAIN: &str = "\x1b[0m";
 /// Says something on stderr, if anybody listens.
 pub fn say(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// One line of JSON on stdout.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string(value)?)?)
 }
 
 /// A text with each run of the cloud's words in brackets; the space before a run stays outside.
@@ -103,18 +109,9 @@ mod tests {
     #[test]
     fn runs_of_the_clouds_words_stand_in_brackets() {
         let token = |(text, source): (&str, Source)| Accepted {
-            index: 0,
-            id: None,
             text: text.into(),
             source,
-            score: None,
-            eligible: None,
-            degraded: None,
-            times: decode::Times::default(),
-            cloud: None,
-            logprob: None,
-            alternatives: vec![],
-            sent: None,
+            ..Accepted::default()
         };
         let (edge, cloud) = (Source::Edge, Source::Cloud);
         for (tokens, expected) in [

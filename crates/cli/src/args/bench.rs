@@ -7,12 +7,6 @@ use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs}
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::count;
 
-#[derive(Debug, ClapArgs)]
-pub struct BenchArgs {
-    #[command(subcommand)]
-    pub command: BenchCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Decode speed of the engine alone, with the hidden state read, and in the whole loop

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use decode::Threshold;
 use lab::eval::TaskName;
 
-use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
+use super::{PairArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
 
 use crate::config::count;
@@ -85,13 +85,7 @@ pub struct EvalArgs {
     pub preset: Option<String>,
 
     #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub cloud: CloudModelArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    pub pair: PairArgs,
 
     /// As JSON
     #[arg(long)]

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use engine::Adapter;
 
-use crate::config::AdapterArg;
+use crate::config::adapter;
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -20,8 +21,8 @@ pub struct ExportArgs {
     pub weights: WeightsArg,
 
     /// A LoRA adapter to merge into the model, with a scale if not 1
-    #[arg(long, value_name = "FILE[:SCALE]")]
-    pub adapter: Vec<AdapterArg>,
+    #[arg(long, value_name = "FILE[:SCALE]", value_parser = adapter)]
+    pub adapter: Vec<Adapter>,
 
     /// Merge the small model's adapter of a preset
     #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "adapter")]

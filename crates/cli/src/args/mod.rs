@@ -17,37 +17,25 @@ mod router;
 mod serve;
 mod words;
 
-pub use self::bench::{
-    BenchArgs, BenchAskArgs, BenchCommand, BenchEdgeArgs, BenchJointArgs, BenchServeArgs,
-};
 #[cfg(not(feature = "lab"))]
 pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
     NoLabArgs as RouterArgs, no_lab,
 };
-pub use self::onnx::{ExposeArgs, OnnxArgs, OnnxCommand};
-pub use self::preset::{CheckPresetArgs, ListPresetsArgs, PresetArgs, PresetCommand};
-pub use self::pull::{PullArgs, Pullable, RmArgs};
-pub use self::serve::{ListenArgs, ServeArgs};
+pub use self::{bench::*, onnx::*, preset::*, pull::*, serve::*};
 #[cfg(feature = "lab")]
-pub use self::{
-    bench::{BenchAgreeArgs, BenchOriginalArgs},
-    eval::{Baseline, EvalArgs},
-    export::{ExportArgs, WeightsArg},
-    report::ReportArgs,
-    router::{CalibrateArgs, CollectArgs, InspectArgs, RouterArgs, RouterCommand, TrainArgs},
-};
+pub use self::{eval::*, export::*, report::*, router::*};
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use cloud::{Delay, Engine};
 use decode::{OnCloudError, Threshold};
-use engine::onnx::Provider;
+use engine::{Adapter, onnx::Provider};
 pub use tandem::{Mode, builder::SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::config::{AdapterArg, count, time};
+use crate::config::{adapter, count, time};
 
 /// Two models write one text: a small one on this device writes almost all of it, and a large one in
 /// the cloud writes the few words where the small one cannot be trusted.
@@ -65,7 +53,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// See what routing does: questions answered by the small model, by both, and by the large one
-    Demo(DemoArgs),
+    Demo(PairArgs),
     /// Answer one prompt
     Run(RunArgs),
     /// Chat in the terminal, with history; Ctrl-C stops an answer, /help lists commands
@@ -81,7 +69,8 @@ pub enum Command {
     /// Check models and cloud, and say how to fix what does not work
     Doctor(DoctorArgs),
     /// List presets, or check the files of one
-    Preset(PresetArgs),
+    #[command(subcommand)]
+    Preset(PresetCommand),
     /// Train, calibrate and inspect routers
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),
@@ -92,9 +81,11 @@ pub enum Command {
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Report(ReportArgs),
     /// ONNX models: make the hidden state an output, or export a GGUF model
-    Onnx(OnnxArgs),
+    #[command(subcommand)]
+    Onnx(OnnxCommand),
     /// Measure this machine
-    Bench(BenchArgs),
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print a completion script for your shell
     Completions {
         /// The shell to print it for
@@ -117,18 +108,6 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct DemoArgs {
-    #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub cloud: CloudModelArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -197,13 +176,7 @@ pub struct GenerateArgs {
     pub sampling: SamplingArgs,
 
     #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub cloud: CloudModelArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    pub pair: PairArgs,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -257,6 +230,19 @@ pub struct SamplingArgs {
     pub seed: Option<u64>,
 }
 
+/// Both models, and the machine they run on.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct PairArgs {
+    #[command(flatten)]
+    pub edge: EdgeArgs,
+
+    #[command(flatten)]
+    pub cloud: CloudModelArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
     /// The small model: a GGUF file, an ONNX file or folder, a name from `tandem pull --list`, or
@@ -265,8 +251,8 @@ pub struct EdgeArgs {
     pub edge_model: Option<String>,
 
     /// A LoRA adapter for the small model, with a scale if not 1
-    #[arg(long, value_name = "FILE[:SCALE]", help_heading = "Models")]
-    pub edge_adapter: Vec<AdapterArg>,
+    #[arg(long, value_name = "FILE[:SCALE]", value_parser = adapter, help_heading = "Models")]
+    pub edge_adapter: Vec<Adapter>,
 
     /// Execution providers for ONNX models, in order of preference: cpu, cuda, coreml, …
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Models")]
@@ -281,8 +267,14 @@ pub struct CloudModelArgs {
     pub cloud_model: Option<String>,
 
     /// A LoRA adapter for the large model, with a scale if not 1
-    #[arg(long, value_name = "FILE[:SCALE]", conflicts_with = "cloud", help_heading = "Models")]
-    pub cloud_adapter: Vec<AdapterArg>,
+    #[arg(
+        long,
+        value_name = "FILE[:SCALE]",
+        value_parser = adapter,
+        conflicts_with = "cloud",
+        help_heading = "Models"
+    )]
+    pub cloud_adapter: Vec<Adapter>,
 
     #[command(flatten)]
     pub place: CloudPlaceArgs,
@@ -368,8 +360,8 @@ pub struct CloudArgs {
     pub cloud_model: Option<String>,
 
     /// A LoRA adapter for it, with a scale if not 1
-    #[arg(long, visible_alias = "adapter", value_name = "FILE[:SCALE]")]
-    pub cloud_adapter: Vec<AdapterArg>,
+    #[arg(long, visible_alias = "adapter", value_name = "FILE[:SCALE]", value_parser = adapter)]
+    pub cloud_adapter: Vec<Adapter>,
 
     /// The adapter of a preset
     #[arg(long, value_name = "NAME|FOLDER", conflicts_with = "cloud_adapter")]
@@ -404,13 +396,7 @@ pub struct DoctorArgs {
     pub router: Option<RouterSpec>,
 
     #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub cloud: CloudModelArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    pub pair: PairArgs,
 
     /// As JSON
     #[arg(long)]

@@ -6,12 +6,6 @@ use clap::{Args, Subcommand};
 
 use super::ExportArgs;
 
-#[derive(Debug, Args)]
-pub struct OnnxArgs {
-    #[command(subcommand)]
-    pub command: OnnxCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum OnnxCommand {
     /// Write an ONNX model with its hidden state as an output; everything else stays as it is

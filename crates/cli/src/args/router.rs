@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use decode::Threshold;
 
-use super::{CloudModelArgs, EdgeArgs, MachineArgs, SYSTEM};
+use super::{EdgeArgs, MachineArgs, PairArgs, SYSTEM};
 use tandem::RouterSpec;
 
 use crate::config::count;
@@ -90,13 +90,7 @@ pub struct CollectArgs {
     pub preset: Option<String>,
 
     #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub cloud: CloudModelArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    pub pair: PairArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -163,15 +157,8 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
     pub system: String,
 
-    /// The adapter of a preset
-    #[arg(long, value_name = "NAME|FOLDER")]
-    pub preset: Option<String>,
-
     #[command(flatten)]
-    pub edge: EdgeArgs,
-
-    #[command(flatten)]
-    pub machine: MachineArgs,
+    pub small: SmallModelArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -191,6 +178,17 @@ pub struct InspectArgs {
     #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
     pub system: String,
 
+    #[command(flatten)]
+    pub small: SmallModelArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The small model by itself.
+#[derive(Debug, ClapArgs)]
+pub struct SmallModelArgs {
     /// The adapter of a preset
     #[arg(long, value_name = "NAME|FOLDER")]
     pub preset: Option<String>,
@@ -200,8 +198,4 @@ pub struct InspectArgs {
 
     #[command(flatten)]
     pub machine: MachineArgs,
-
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
 }

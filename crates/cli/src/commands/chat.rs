@@ -1,6 +1,6 @@
 //! `tandem chat`: a conversation in the terminal.
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{io::IsTerminal, process::ExitCode, str::FromStr};
 
 use decode::{Message, Role, Threshold};
 use models::{Environment, Home};
@@ -43,23 +43,18 @@ impl Line {
         };
         let (name, value) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (name, value.trim()) {
-            ("mode", value) => match value.parse() {
-                Ok(mode) => Self::Mode(mode),
-                Err(error) => Self::Wrong(error),
-            },
-            ("threshold", value) => match value.parse() {
-                Ok(threshold) => Self::Threshold(threshold),
-                Err(error) => Self::Wrong(format!("{error}")),
-            },
-            ("budget", value) => match value.parse() {
-                Ok(share) => Self::Budget(share),
-                Err(error) => Self::Wrong(error),
-            },
+            ("mode", value) => Self::parse_value(value, Self::Mode),
+            ("threshold", value) => Self::parse_value(value, Self::Threshold),
+            ("budget", value) => Self::parse_value(value, Self::Budget),
             ("reset", "") => Self::Reset,
             ("help", "") => Self::Help,
             ("quit" | "exit", "") => Self::Quit,
             _ => Self::Wrong(format!("there is no command /{command}; /help lists them")),
         }
+    }
+
+    fn parse_value<T: FromStr<Err: ToString>>(value: &str, command: fn(T) -> Self) -> Self {
+        value.parse().map_or_else(|error: T::Err| Self::Wrong(error.to_string()), command)
     }
 }
 
@@ -141,13 +136,11 @@ impl Chat {
     /// Loads what a mode needs, before it is typed for.
     async fn switch(&mut self, mode: Mode) -> anyhow::Result<()> {
         let pair = self.tandem.pair();
-        match mode {
-            Mode::Large => drop(pair.open_cloud().await?),
-            Mode::Small => pair.load_edge().await?,
-            Mode::Joint => {
-                pair.load_edge().await?;
-                drop(pair.open_cloud().await?);
-            }
+        if mode != Mode::Large {
+            pair.load_edge().await?;
+        }
+        if mode != Mode::Small {
+            drop(pair.open_cloud().await?);
         }
         self.mode = mode;
         Ok(())
@@ -157,24 +150,19 @@ impl Chat {
     async fn answer(&mut self, text: String) -> anyhow::Result<()> {
         self.messages.push(Message::user(text));
         let request = Request::chat(self.messages.clone()).mode(self.mode);
-        let failed: Option<tandem::Error> =
-            match self.tandem.generate(request.routing(self.routing.clone())).await {
-                Ok(mut generation) => {
-                    let end = self.printer.print(&mut generation).await?;
-                    let answer = generation.transcript().text();
-                    match end {
-                        End::Failed(error) if answer.is_empty() => Some(error),
-                        end => {
-                            self.messages.push(Message::assistant(answer));
-                            match end {
-                                End::Failed(error) => Some(error),
-                                End::Whole | End::Interrupted => None,
-                            }
-                        }
-                    }
+        let mut failed = None;
+        match self.tandem.generate(request.routing(self.routing.clone())).await {
+            Ok(mut generation) => {
+                if let End::Failed(error) = self.printer.print(&mut generation).await? {
+                    failed = Some(error);
                 }
-                Err(error) => Some(error),
-            };
+                let answer = generation.transcript().text();
+                if failed.is_none() || !answer.is_empty() {
+                    self.messages.push(Message::assistant(answer));
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
         if let Some(error) = failed {
             say(&format!("error: {error}; /reset starts a new conversation"));
         }

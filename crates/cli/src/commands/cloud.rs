@@ -12,12 +12,7 @@ use server::{
 use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
-use crate::{
-    args::CloudArgs,
-    config::{UsageError, adapters},
-    interrupt::interrupted,
-    show::say,
-};
+use crate::{args::CloudArgs, config::UsageError, interrupt::interrupted, show::say};
 
 /// As many as llama.cpp batches.
 const MOST_SESSIONS: usize = 256;
@@ -28,7 +23,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
     }
     let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
     let store = Store::open()?;
-    let mut cloud = LocalCloud { model: args.cloud_model, adapters: adapters(&args.cloud_adapter) };
+    let mut cloud = LocalCloud { model: args.cloud_model, adapters: args.cloud_adapter };
     if let Some(preset) = &args.preset {
         preset::cloud_model(&store, preset, &mut cloud)?;
     }

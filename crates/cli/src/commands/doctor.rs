@@ -1,10 +1,6 @@
 //! `tandem doctor`: would a joint decode work, and if not, what is to be done?
 
-use std::{
-    io::Write,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{io::Write, process::ExitCode, time::Instant};
 
 use cloud::{Engine, Introduction, Remote};
 use decode::{
@@ -13,13 +9,13 @@ use decode::{
 };
 use serde::Serialize;
 use tandem::{
-    Introduction as Opening, Lease, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Store,
-    Tandem, preset,
+    Introduction as Opening, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Store, Tandem,
+    preset,
 };
 
 use crate::{
     args::{DoctorArgs, SYSTEM},
-    config,
+    show::print_json,
 };
 
 /// How often the way there and back is measured.
@@ -69,21 +65,15 @@ impl Findings {
 pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     // A doctor does not wait for the patient to get well, and chooses the router by himself.
-    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?
-        .on_cloud_error(OnCloudError::Fail)
-        .mode(Mode::Small);
-    if let Some(preset) = &args.preset {
-        builder = builder.preset(preset);
-    }
-    let tandem = builder.build()?;
+    let builder = args.pair.builder(args.preset.as_ref())?;
+    let tandem = builder.on_cloud_error(OnCloudError::Fail).mode(Mode::Small).build()?;
     examine(&mut findings, &tandem, &args).await;
     tandem.close().await;
     let works = findings.works();
-    let mut out = std::io::stdout().lock();
     if args.json {
-        let json = serde_json::json!({ "works": works, "checks": findings.0 });
-        writeln!(out, "{json}")?;
+        print_json(&serde_json::json!({ "works": works, "checks": findings.0 }))?;
     } else {
+        let mut out = std::io::stdout().lock();
         for check in &findings.0 {
             let mark = match check.level {
                 Level::Ok => "ok  ",
@@ -106,7 +96,7 @@ fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow
     let (store, edge) = (Store::open()?, tandem.pair().edge_options()?);
     let mut wanted = args.router.clone();
     if let Some(given) = &args.preset {
-        let (mut edge, preset) = (args.edge.config(), preset::load(&store, given)?);
+        let (mut edge, preset) = (args.pair.edge.config(), preset::load(&store, given)?);
         preset::apply(&store, &preset, &mut edge, None, Some(&mut wanted))?;
     }
     let router = NamedRouter::choose(wanted.as_ref(), &store, &edge)?;
@@ -177,47 +167,37 @@ async fn examine(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) {
             train one for this model as it is (docs/routers.md), or use --router top1";
         findings.add("router", Level::Fail, format!("{error:#}"), advice);
     }
-    if args.cloud.place.offline {
+    if args.pair.cloud.place.offline {
         let advice = "leave out --offline to use a cloud";
         return findings.add("cloud", Level::Fail, "offline".into(), advice);
     }
     let prompt = Prompt::Messages(vec![Message::system(SYSTEM), Message::user("Count to ten.")]);
-    match introduce(tandem, &prompt).await {
-        Ok(mut lease) => {
-            let works = match lease.cloud().await {
-                Ok(remote) => check_cloud(findings, remote, args).await,
-                Err(error) => return no_cloud(findings, &error),
-            };
-            drop(lease);
-            if works {
-                decode_jointly(findings, tandem, prompt).await;
-            }
+    match check_cloud(findings, tandem, &prompt, args).await {
+        Ok(true) => decode_jointly(findings, tandem, prompt).await,
+        Ok(false) => {}
+        Err(error) => {
+            let advice =
+                "run `tandem pull`, name a file with --cloud-model, or a cloud with --cloud";
+            findings.add("cloud", Level::Fail, error.to_string(), advice);
         }
-        Err(error) => no_cloud(findings, &error),
     }
 }
 
-fn no_cloud(findings: &mut Findings, error: &tandem::Error) {
-    let advice = "run `tandem pull`, name a file with --cloud-model, or a cloud with --cloud";
-    findings.add("cloud", Level::Fail, error.to_string(), advice);
-}
-
-/// A seat whose cloud knows what it will be asked about.
-async fn introduce(tandem: &Tandem, prompt: &Prompt) -> Result<Lease, tandem::Error> {
+/// Whether everything works, now that the cloud was looked at too.
+async fn check_cloud(
+    findings: &mut Findings,
+    tandem: &Tandem,
+    prompt: &Prompt,
+    args: &DoctorArgs,
+) -> Result<bool, tandem::Error> {
     let tokens = tandem.tokens(Mode::Joint, prompt).await?;
     let mut lease = tandem.lease(Mode::Joint, &tokens).await?;
     let on_error = OnCloudError::Fail;
-    lease.introduce(Opening { prompt, edge: Some(&tokens), on_error }).await?;
-    Ok(lease)
-}
-
-/// Whether everything about the cloud works.
-async fn check_cloud(findings: &mut Findings, remote: &mut Remote, args: &DoctorArgs) -> bool {
-    match meet(findings, remote, args).await {
-        Some(introduction) => try_out(findings, remote, &introduction).await,
-        None => return false,
+    let remote = lease.introduce(Opening { prompt, edge: Some(&tokens), on_error }).await?;
+    if let Some(introduction) = meet(findings, remote, args).await {
+        try_out(findings, remote, &introduction).await;
     }
-    findings.works()
+    Ok(findings.works())
 }
 
 /// Who answers, and what it has in common with the edge.
@@ -239,7 +219,7 @@ async fn meet(
     words.extend(about.model.iter().map(|m| format!("model {m}")));
     words.extend(about.context.iter().map(|c| format!("context {c}")));
     findings.ok("cloud", words.join(", "));
-    match args.cloud.place.address().ok().flatten() {
+    match args.pair.cloud.place.address().ok().flatten() {
         None => findings.ok("tls", "not needed: the cloud is in this process"),
         Some(address) if address.is_encrypted() => findings.ok("tls", "certificate verified"),
         Some(address) if address.is_loopback() => findings.ok("tls", "not needed on loopback"),
@@ -259,7 +239,7 @@ async fn meet(
         }
         match &matched.template {
             Ok(()) => findings.ok("template", "the edge's"),
-            Err(_) if args.cloud.place.cloud_template.is_some() => {
+            Err(_) if args.pair.cloud.place.cloud_template.is_some() => {
                 findings.ok("template", "the one you gave");
             }
             Err(_) if introduction.engine == Engine::OpenAi => {
@@ -292,10 +272,10 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
         }
     }
     let answers = async {
-        let first = next(remote, &Answer::default(), Want::Tokens(TOKENS)).await?;
+        let first = next(remote, &Answer::default()).await?;
         let started = Instant::now();
         // What the first ask wrote is accepted, so only little is new to the second.
-        let again = next(remote, &first, Want::Tokens(TOKENS)).await?;
+        let again = next(remote, &first).await?;
         Ok::<_, CloudError>((again, started.elapsed()))
     };
     match answers.await {
@@ -307,11 +287,7 @@ async fn try_out(findings: &mut Findings, remote: &mut Remote, introduction: &In
         }
     }
     match pings(remote).await {
-        Ok((p50, p95)) => {
-            let ms = |d: Duration| d.as_secs_f64() * 1000.0;
-            let found = format!("p50 {:.1} ms, p95 {:.1} ms", ms(p50), ms(p95));
-            findings.ok("round trip", found);
-        }
+        Ok((p50, p95)) => findings.ok("round trip", format!("p50 {p50:.1} ms, p95 {p95:.1} ms")),
         Err(error) => findings.add("round trip", Level::Fail, error.to_string(), advice(&error)),
     }
 }
@@ -331,9 +307,9 @@ async fn decode_jointly(findings: &mut Findings, tandem: &Tandem, prompt: Prompt
     }
 }
 
-async fn next(remote: &mut Remote, before: &Answer, want: Want) -> Result<Answer, CloudError> {
+async fn next(remote: &mut Remote, before: &Answer) -> Result<Answer, CloudError> {
     let tokens: Vec<_> = before.tokens.iter().filter_map(|t| t.id).collect();
-    let (text, sampling) = (before.text(), Sampling::default());
+    let (text, want, sampling) = (before.text(), Want::Tokens(TOKENS), Sampling::default());
     remote.next(Ask { tokens: &tokens, text: &text, want, sampling: &sampling }).await
 }
 
@@ -360,13 +336,13 @@ fn cache(findings: &mut Findings, answer: &Answer, engine: Engine) {
     }
 }
 
-async fn pings(remote: &mut Remote) -> Result<(Duration, Duration), CloudError> {
+/// The median and the 95th percentile of the way there and back, in milliseconds.
+async fn pings(remote: &mut Remote) -> Result<(f64, f64), CloudError> {
     let mut times = vec![];
     for _ in 0..PINGS {
-        times.push(remote.ping().await?.as_secs_f64());
+        times.push(remote.ping().await?.as_secs_f64() * 1000.0);
     }
-    let at =
-        |share| Duration::from_secs_f64(percentile(times.iter().copied(), share).unwrap_or(0.0));
+    let at = |share| percentile(times.iter().copied(), share).unwrap_or(0.0);
     Ok((at(0.5), at(0.95)))
 }
 

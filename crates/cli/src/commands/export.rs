@@ -6,13 +6,12 @@ use tandem::{Store, preset};
 
 use crate::{
     args::{ExportArgs, WeightsArg},
-    config::adapters,
     show::say,
 };
 
 pub fn export(args: &ExportArgs) -> anyhow::Result<()> {
     let store = Store::open()?;
-    let mut merged = adapters(&args.adapter);
+    let mut merged = args.adapter.clone();
     let mut model = args.model.clone();
     if let Some(preset) = &args.preset {
         merged.push(preset::edge_adapter(&store, preset, &mut model)?);

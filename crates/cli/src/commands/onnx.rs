@@ -6,12 +6,12 @@ use anyhow::Context;
 use onnx::{File, Hidden, hidden};
 
 use crate::{
-    args::{ExposeArgs, OnnxArgs, OnnxCommand},
+    args::{ExposeArgs, OnnxCommand},
     show::say,
 };
 
-pub fn onnx(args: OnnxArgs) -> anyhow::Result<ExitCode> {
-    match args.command {
+pub fn onnx(command: OnnxCommand) -> anyhow::Result<ExitCode> {
+    match command {
         OnnxCommand::Expose(args) if args.list => list(&args)?,
         OnnxCommand::Expose(args) => expose(&args)?,
         #[cfg(feature = "lab")]

@@ -12,20 +12,20 @@ use serde_json::json;
 
 use tandem::Store;
 
-use crate::args::{CheckPresetArgs, ListPresetsArgs, PresetCommand};
+use crate::{args::PresetCommand, show::print_json};
 
 pub fn preset(command: &PresetCommand) -> anyhow::Result<ExitCode> {
     match command {
-        PresetCommand::List(args) => list(args),
-        PresetCommand::Check(args) => check(args),
+        PresetCommand::List { json } => list(*json),
+        PresetCommand::Check { preset } => check(preset),
     }
 }
 
-fn list(args: &ListPresetsArgs) -> anyhow::Result<ExitCode> {
+fn list(as_json: bool) -> anyhow::Result<ExitCode> {
     let places = Store::open()?.presets();
     let found = places.list()?;
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if as_json {
         let presets: Vec<_> = found
             .iter()
             .map(|found| {
@@ -44,26 +44,26 @@ fn list(args: &ListPresetsArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        writeln!(out, "{}", json!({ "presets": presets }))?;
+        print_json(&json!({ "presets": presets }))?;
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
         writeln!(out, "no presets in {places}")?;
     }
     for found in found {
-        let told = match Preset::open(&found.folder) {
+        let text = match Preset::open(&found.folder) {
             Ok(preset) => preset.manifest().description.clone(),
             Err(error) => format!("cannot be used: {error}"),
         };
         let shadowed = if found.shadowed { "  (another of this name comes first)" } else { "" };
-        writeln!(out, "{:16} {told}\n{:16} {}{shadowed}", found.name, "", found.folder.display())?;
+        writeln!(out, "{:16} {text}\n{:16} {}{shadowed}", found.name, "", found.folder.display())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Looks at every file, so that a maker has all hashes at once.
-fn check(args: &CheckPresetArgs) -> anyhow::Result<ExitCode> {
-    let preset = Preset::open(&tandem::preset::find(&Store::open()?, &args.preset)?)?;
+fn check(given: &str) -> anyhow::Result<ExitCode> {
+    let preset = Preset::open(&tandem::preset::find(&Store::open()?, given)?)?;
     let manifest = preset.manifest();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}: {}", preset.path(MANIFEST).display(), manifest.description)?;

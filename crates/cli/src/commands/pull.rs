@@ -16,7 +16,7 @@ use tandem::{
 
 use crate::{
     args::{PullArgs, Pullable},
-    show::say,
+    show::{print_json, say},
 };
 
 pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
@@ -82,11 +82,10 @@ fn list(store: &Store, as_json: bool) -> anyhow::Result<()> {
         Ok(cache) => models.extend(cache.list()?),
         Err(error) => tracing::debug!(%error, "the hub's cache is not listed"),
     }
-    let mut out = std::io::stdout().lock();
     if as_json {
-        writeln!(out, "{}", json!({ "models": models }))?;
-        return Ok(());
+        return print_json(&json!({ "models": models }));
     }
+    let mut out = std::io::stdout().lock();
     if models.is_empty() {
         writeln!(out, "no models under {}: run `tandem pull`", store.home.models().display())?;
     }

@@ -5,7 +5,10 @@ use std::{io::Write, path::Path, process::ExitCode};
 use lab::report::{ReportFiles, Summary};
 use serde::Serialize;
 
-use crate::{args::ReportArgs, show::say};
+use crate::{
+    args::ReportArgs,
+    show::{print_json, say},
+};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -23,12 +26,10 @@ pub fn report(args: ReportArgs) -> anyhow::Result<ExitCode> {
     for path in [Some(html.as_path()), markdown].into_iter().flatten() {
         say(&format!("wrote {}", path.display()));
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        let output = Output { html, markdown, summary: report.summary() };
-        writeln!(out, "{}", serde_json::to_string(&output)?)?;
+        print_json(&Output { html, markdown, summary: report.summary() })?;
     } else if markdown.is_none() {
-        write!(out, "{}", report.markdown()?)?;
+        write!(std::io::stdout(), "{}", report.markdown()?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -72,7 +72,7 @@ fn about(args: &ServeArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
     let models = tandem.pair();
     let cloud = match models.location() {
         CloudLocation::None => None,
-        CloudLocation::Remote => args.generate.cloud.cloud_model.clone(),
+        CloudLocation::Remote => args.generate.pair.cloud.cloud_model.clone(),
         CloudLocation::Embedded => Some(models.cloud_name()?),
     };
     let edge = models.edge_options()?.name();

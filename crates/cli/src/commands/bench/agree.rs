@@ -12,7 +12,7 @@ use models::catalog;
 use serde::Serialize;
 use tandem::Store;
 
-use crate::{args::BenchAgreeArgs, progress::Bar};
+use crate::{args::BenchAgreeArgs, progress::Bar, show::print_json};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -116,11 +116,10 @@ fn divergence(first: &[f32], second: &[f32]) -> f64 {
 }
 
 fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if as_json {
-        writeln!(out, "{}", serde_json::to_string(figures)?)?;
-        return Ok(());
+        return print_json(figures);
     }
+    let mut out = std::io::stdout().lock();
     let Figures { questions, positions, same, agreement, mean_kl } = figures;
     writeln!(out, "{questions} questions, {positions} positions")?;
     writeln!(out, "  same first token    {agreement:.4} ({same})")?;

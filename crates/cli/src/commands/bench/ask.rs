@@ -1,8 +1,6 @@
 //! `tandem bench ask`: the cost of one ask against the length of the context.
 
-use std::{io::Write, time::Instant};
-
-use std::sync::Arc;
+use std::{io::Write, sync::Arc, time::Instant};
 
 use anyhow::Context;
 use cloud::{
@@ -13,11 +11,14 @@ use cloud::{
 use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want, statistics::percentile};
 use engine::Compute;
 use serde::Serialize;
-
-use super::median;
 use tandem::{AskConfig, CloudConfig, Machine, Store};
 
-use crate::{args::BenchAskArgs, config::UsageError, show::say};
+use super::median;
+use crate::{
+    args::BenchAskArgs,
+    config::UsageError,
+    show::{print_json, say},
+};
 
 /// What asks at one length cost.
 #[derive(Serialize)]
@@ -62,8 +63,7 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
     }
     remote.close().await;
     if args.json {
-        let json = serde_json::json!({ "engine": engine.as_str(), "points": points });
-        writeln!(std::io::stdout(), "{json}")?;
+        print_json(&serde_json::json!({ "engine": engine.as_str(), "points": points }))?;
     }
     Ok(())
 }

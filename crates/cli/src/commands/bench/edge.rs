@@ -3,20 +3,19 @@
 use std::{
     io::Write,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use anyhow::ensure;
-use decode::{
-    Answer, Ask, Cloud, CloudError, Limits, Message, OnCloudError, Opened, Plan, Routing, Sampling,
-    Session, Threshold, Token,
-};
-use engine::{Compute, LoadOptions, Model, Sequence, bench::RawEngine};
+use cloud::{Opening, Remote, protocol::Prompt};
+use decode::{Limits, Message, OnCloudError, Plan, Routing, Sampling, Session, Threshold, Token};
+use engine::{Compute, EngineError, Model, Sequence, bench::RawEngine};
 use router::RouterKind;
 use serde::Serialize;
 use tandem::Store;
 
 use super::median;
-use crate::args::BenchEdgeArgs;
+use crate::{args::BenchEdgeArgs, show::print_json};
 
 const QUESTION: &str = "Write a long story about a lighthouse keeper, her dog and the sea.";
 
@@ -66,11 +65,15 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     // The first run warms caches and clocks and does not count.
     for run in 0..=args.runs {
         let mut seconds = [0.0; 3];
-        let read_in = prefill(&compute, &bare, &read).await?;
+        let unread = read.clone();
+        let read_in = bare_engine(&compute, &bare, move |e| e.prefill(&unread)).await?;
         for _ in 0..SLICES {
             let tokens = args.tokens.div_ceil(SLICES);
-            seconds[0] += bare_engine(&compute, &bare, &prompt, (tokens, false)).await?;
-            seconds[1] += bare_engine(&compute, &bare, &prompt, (tokens, true)).await?;
+            for hidden in [false, true] {
+                let prompt = prompt.clone();
+                let decode = move |engine: &mut RawEngine| engine.decode(&prompt, tokens, hidden);
+                seconds[usize::from(hidden)] += bare_engine(&compute, &bare, decode).await?;
+            }
             seconds[2] += whole_loop(&mut sequence, &prompt, tokens).await?;
         }
         if run > 0 {
@@ -79,38 +82,29 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
             prefills.push(PREFILL as f64 / read_in);
         }
     }
-    let figures = figures(&rates, &prefills, &args, &options);
-    print(&figures, args.json)
-}
-
-fn figures(
-    rates: &[Vec<f64>; 3],
-    prefills: &[f64],
-    args: &BenchEdgeArgs,
-    options: &LoadOptions,
-) -> Figures {
-    let [bare, hidden, whole] = rates.each_ref().map(|r| median(r.iter().copied()));
     // Ratios within a run: what slows the machine for a moment slows all three.
     let ratio = |to: &[f64]| median(to.iter().zip(&rates[0]).map(|(x, bare)| x / bare));
-    Figures {
-        prefill: median(prefills.iter().copied()),
+    let (hidden_ratio, loop_ratio) = (ratio(&rates[1]), ratio(&rates[2]));
+    let [bare, hidden, whole] = rates.map(median);
+    let figures = Figures {
+        prefill: median(prefills),
         bare,
         hidden,
         whole,
-        hidden_ratio: ratio(&rates[1]),
-        loop_ratio: ratio(&rates[2]),
+        hidden_ratio,
+        loop_ratio,
         tokens: args.tokens,
         runs: args.runs,
         threads: options.threads,
-    }
+    };
+    print(&figures, args.json)
 }
 
 fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if as_json {
-        writeln!(out, "{}", serde_json::to_string(figures)?)?;
-        return Ok(());
+        return print_json(figures);
     }
+    let mut out = std::io::stdout().lock();
     let Figures { prefill, bare, hidden, whole, hidden_ratio, loop_ratio, tokens, runs, threads } =
         figures;
     writeln!(out, "prefill, {PREFILL} tokens in chunks")?;
@@ -122,30 +116,15 @@ fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seconds of a raw prefill, on the thread where all computing is done.
-async fn prefill(
-    compute: &Compute,
-    bare: &Arc<Mutex<RawEngine>>,
-    tokens: &[Token],
-) -> anyhow::Result<f64> {
-    let (bare, tokens) = (bare.clone(), tokens.to_vec());
-    let read = move || bare.lock().unwrap_or_else(PoisonError::into_inner).prefill(&tokens);
-    Ok(compute.work(read).await??.as_secs_f64())
-}
-
-/// Seconds of a raw decode loop, on the thread where all computing is done.
+/// Seconds of the bare engine's work, on the thread where all computing is done.
 async fn bare_engine(
     compute: &Compute,
     bare: &Arc<Mutex<RawEngine>>,
-    prompt: &[Token],
-    (tokens, hidden): (usize, bool),
+    work: impl FnOnce(&mut RawEngine) -> Result<Duration, EngineError> + Send + 'static,
 ) -> anyhow::Result<f64> {
-    let (bare, prompt) = (bare.clone(), prompt.to_vec());
-    let decode = move || {
-        let mut bare = bare.lock().unwrap_or_else(PoisonError::into_inner);
-        bare.decode(&prompt, tokens, hidden)
-    };
-    Ok(compute.work(decode).await??.as_secs_f64())
+    let bare = bare.clone();
+    let work = move || work(&mut bare.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(compute.work(work).await??.as_secs_f64())
 }
 
 /// Everything a joint session does for a token, with a router that scores and a threshold that
@@ -158,7 +137,8 @@ async fn whole_loop(
     let routing = Routing {
         router: RouterKind::Top1.build(0),
         policy: Threshold::NEVER.into(),
-        cloud: NoCloud,
+        // Never asked.
+        cloud: Remote::offline(Opening::alone(Prompt::Messages(vec![]))),
         on_error: OnCloudError::Fail,
     };
     // One more: the first token comes with the prompt.
@@ -170,17 +150,4 @@ async fn whole_loop(
     let stats = session.transcript().stats();
     ensure!(stats.tokens == tokens + 1, "the model ended its story after {} tokens", stats.tokens);
     Ok((stats.total - stats.time_to_first_token).as_secs_f64())
-}
-
-/// Never asked.
-struct NoCloud;
-
-impl Cloud for NoCloud {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
-        Err(CloudError::NotOpened)
-    }
-
-    async fn next(&mut self, _: Ask<'_>) -> Result<Answer, CloudError> {
-        Err(CloudError::NotOpened)
-    }
 }

@@ -7,13 +7,9 @@ use std::{io::Write, time::Duration};
 use anyhow::Context;
 use decode::{Stats, Times};
 use serde::Serialize;
-
 use tandem::{Mode, Request, Tandem};
 
-use crate::{
-    args::BenchJointArgs,
-    config::{UsageError, note_fallback},
-};
+use crate::{args::BenchJointArgs, config::note_fallback, show::print_json};
 
 pub const QUESTIONS: [&str; 4] = [
     "Explain how rain forms.",
@@ -37,9 +33,7 @@ struct Figures {
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
-    if args.generate.cloud.place.offline {
-        return Err(UsageError("all three modes are measured: not with --offline".into()).into());
-    }
+    args.generate.pair.cloud.place.require_cloud("all three modes are measured")?;
     let tandem = args.generate.builder()?.any_mode().build()?;
     note_fallback(&tandem);
     // Loading the models is not what is measured.
@@ -57,12 +51,10 @@ pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
     let rate = |mode| all.iter().find(|f| f.mode == mode).map(|f| f.characters_per_second);
     let ratio = rate(Mode::Joint).zip(rate(Mode::Large)).map(|(joint, large)| joint / large);
     let ratio = ratio.context("no figures")?;
-    let mut out = std::io::stdout().lock();
     if args.json {
-        let json = serde_json::json!({ "modes": all, "joint_over_large": ratio });
-        writeln!(out, "{json}")?;
-        return Ok(());
+        return print_json(&serde_json::json!({ "modes": all, "joint_over_large": ratio }));
     }
+    let mut out = std::io::stdout().lock();
     writeln!(
         out,
         "{} prompts, router {}, threshold {}",

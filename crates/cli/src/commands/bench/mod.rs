@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use decode::statistics;
 
-use crate::args::{BenchArgs, BenchCommand};
+use crate::args::BenchCommand;
 
-pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
-    match args.command {
+pub async fn bench(command: BenchCommand) -> anyhow::Result<ExitCode> {
+    match command {
         BenchCommand::Edge(args) => edge::edge(args).await?,
         #[cfg(feature = "lab")]
         BenchCommand::Agree(args) => agree::agree(args).await?,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tandem::{Introduction, Pair, Prompt, Tandem};
 
 use super::joint::QUESTIONS;
-use crate::{args::BenchOriginalArgs, config::UsageError};
+use crate::{args::BenchOriginalArgs, show::print_json};
 
 /// The two models, apart from each other so that either loop can wrap them.
 struct Models {
@@ -102,9 +102,7 @@ struct Figures {
 }
 
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
-    if args.generate.cloud.place.offline {
-        return Err(UsageError("asks are measured: not with --offline".into()).into());
-    }
+    args.generate.pair.cloud.place.require_cloud("asks are measured")?;
     let tandem = args.generate.builder()?.build()?;
     let mut models = Models::new(&tandem).await?;
     let bench = Bench {
@@ -210,9 +208,8 @@ fn print(ours: &Figures, theirs: &Figures, tandem: &Tandem, json: bool) -> anyho
         .cloud_prefilled_per_ask
         .zip(theirs.cloud_prefilled_per_ask)
         .map(|(ours, theirs)| theirs / ours.max(f64::EPSILON));
-    let mut out = std::io::stdout().lock();
     if json {
-        let json = serde_json::json!({
+        return print_json(&serde_json::json!({
             "tandem": ours,
             "original": theirs,
             "ratios": {
@@ -220,10 +217,9 @@ fn print(ours: &Figures, theirs: &Figures, tandem: &Tandem, json: bool) -> anyho
                 "time_between_tokens": between,
                 "cloud_prefilled_per_ask": prefilled,
             },
-        });
-        writeln!(out, "{json}")?;
-        return Ok(());
+        }));
     }
+    let mut out = std::io::stdout().lock();
     let routers = tandem.routers();
     writeln!(out, "router {}, threshold {}", routers.own(), routers.policy().threshold())?;
     for (name, f) in [("tandem", ours), ("original", theirs)] {

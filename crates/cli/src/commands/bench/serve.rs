@@ -25,6 +25,7 @@ use super::median;
 use crate::{
     args::{BenchServeArgs, ServeArgs},
     commands::serve::{build, pair},
+    show::print_json,
 };
 
 /// Texts a run is cut into.
@@ -124,11 +125,10 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
 }
 
 fn show(f: &Figures, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if as_json {
-        writeln!(out, "{}", serde_json::to_string(f)?)?;
-        return Ok(());
+        return print_json(f);
     }
+    let mut out = std::io::stdout().lock();
     writeln!(
         out,
         "first token: in process {:.1} ms, streamed {:.1} ms: {:+.2} ms within a turn",

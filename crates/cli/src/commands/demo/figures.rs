@@ -1,7 +1,6 @@
 //! What is said of three answers to one question: a table, and a sentence that follows from it.
 
 use decode::{Budget, Stats};
-
 use tandem::{Mode, Share};
 
 use super::question::Question;
@@ -141,32 +140,18 @@ mod tests {
 
     use std::time::Duration;
 
-    use decode::Times;
-
     use super::*;
 
     fn stats(cloud_tokens: usize, characters_per_second: f64) -> Stats {
         Stats {
             tokens: 40,
             cloud_tokens,
-            fallback_tokens: 0,
-            fallback_end: false,
             routed_share: cloud_tokens as f64 / 40.0,
-            asks: cloud_tokens,
-            cloud_prefilled: None,
-            cloud_cached: None,
-            cloud_decoded: 0,
-            edge_prefilled: 0,
-            edge_cached: 0,
-            fallbacks: 0,
             sent_bytes: 1234,
-            characters: 160,
             time_to_first_token: Duration::from_millis(250),
-            mean_time_between_tokens: Duration::ZERO,
-            total: Duration::from_secs(1),
             tokens_per_second: characters_per_second / 4.0,
             characters_per_second,
-            times: Times::default(),
+            ..Stats::default()
         }
     }
 

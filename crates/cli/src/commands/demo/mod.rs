@@ -21,8 +21,8 @@ use self::{
     question::{Question, common_sense, plain},
 };
 use crate::{
-    args::DemoArgs,
-    config::{self, UsageError, note_fallback},
+    args::PairArgs,
+    config::note_fallback,
     show::{Screen, say},
 };
 
@@ -35,10 +35,8 @@ const MAX_TOKENS: usize = 96;
 /// Tokens of the text that is thrown away.
 const WARM_UP: usize = 4;
 
-pub async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    if args.cloud.place.offline {
-        return Err(UsageError("the cloud is part of the demo: not with --offline".into()).into());
-    }
+pub async fn demo(args: PairArgs) -> anyhow::Result<ExitCode> {
+    args.cloud.place.require_cloud("the cloud is part of the demo")?;
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
         || args.cloud.place.cloud.is_some();
@@ -47,7 +45,8 @@ pub async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let mark = if screen.has_colour() { "coloured" } else { "in ⟦ ⟧" };
     writeln!(out, "Words from the large model are {mark}.\n")?;
     drop(out);
-    let builder = config::pair(&args.edge, &args.cloud, &args.machine)?
+    let builder = args
+        .builder(None)?
         .max_tokens(MAX_TOKENS)
         // A text that the edge finished alone would show nothing.
         .on_cloud_error(OnCloudError::Fail);

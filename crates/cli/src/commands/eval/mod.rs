@@ -14,22 +14,16 @@ use tandem::{NamedRouter, Store, Tandem};
 
 use crate::{
     args::{Baseline, EvalArgs},
-    config::{self, UsageError, note_fallback},
+    config::note_fallback,
     progress::Bar,
     show::say,
 };
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
-    if args.cloud.place.offline {
-        let reason = "the cloud is part of what is measured: not with --offline";
-        return Err(UsageError(reason.into()).into());
-    }
+    args.pair.cloud.place.require_cloud("the cloud is part of what is measured")?;
     // The delay is a point's own.
-    let networks = std::mem::take(&mut args.cloud.place.simulate_rtt);
-    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?;
-    if let Some(preset) = &args.preset {
-        builder = builder.preset(preset);
-    }
+    let networks = std::mem::take(&mut args.pair.cloud.place.simulate_rtt);
+    let mut builder = args.pair.builder(args.preset.as_ref())?;
     // The first of those that were named, so that no other has to fit this edge.
     if let Some(router) = args.router.first() {
         builder = builder.router(router.clone());

@@ -4,8 +4,9 @@ use std::io::Write;
 
 use lab::eval::{Row, RunTime, Table};
 
+use crate::show::print_json;
+
 pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     // With several at work the models wait for each other, which is nobody's overhead.
     let overhead = (time.parallel == 1 && !time.decoding.is_zero())
         .then(|| 1.0 - time.decoding.as_secs_f64() / time.wall.as_secs_f64());
@@ -16,9 +17,9 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
             "decoding_s": time.decoding.as_secs_f64(),
             "overhead": overhead,
         });
-        writeln!(out, "{value}")?;
-        return Ok(());
+        return print_json(&value);
     }
+    let mut out = std::io::stdout().lock();
     let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
     let head =
         "    n  accuracy  95 % interval    gap  cloud   asks  tokens/s  p50 ms  p95 ms     GB";

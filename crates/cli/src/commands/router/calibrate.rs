@@ -8,12 +8,7 @@ use router::RouterFile;
 use tandem::NamedRouter;
 
 use super::percent;
-use crate::{
-    args::CalibrateArgs,
-    config::{UsageError, edge_alone},
-    progress::Bar,
-    show::say,
-};
+use crate::{args::CalibrateArgs, config::UsageError, progress::Bar, show::say};
 
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
@@ -24,7 +19,7 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     if examples.is_empty() {
         return Err(UsageError("the files hold no prompts".into()).into());
     }
-    let tandem = edge_alone(&args.edge, &args.machine, args.preset.as_deref()).build()?;
+    let tandem = args.small.builder().build()?;
     // A router of another model is refused before anything is computed.
     NamedRouter::read(&args.router, &tandem.pair().edge_options()?)?;
     let file = RouterFile::read(&args.router)?;

@@ -8,22 +8,11 @@ use lab::{
 };
 use tandem::{Mode, NamedRouter, Store};
 
-use crate::{
-    args::CollectArgs,
-    config::{self, UsageError},
-    progress::Bar,
-    show::say,
-};
+use crate::{args::CollectArgs, progress::Bar, show::say};
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
-    if args.cloud.place.offline {
-        let reason = "the cloud is part of what is collected: not with --offline";
-        return Err(UsageError(reason.into()).into());
-    }
-    let mut builder = config::pair(&args.edge, &args.cloud, &args.machine)?.mode(Mode::Small);
-    if let Some(preset) = &args.preset {
-        builder = builder.preset(preset);
-    }
+    args.pair.cloud.place.require_cloud("the cloud is part of what is collected")?;
+    let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
     let tandem = builder.seats(args.parallel).build()?;
     let second_round = match &args.router {
         Some(router) => {

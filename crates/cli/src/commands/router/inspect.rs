@@ -7,7 +7,7 @@ use router::RouterFile;
 use tandem::NamedRouter;
 
 use super::percent;
-use crate::{args::InspectArgs, config::edge_alone};
+use crate::{args::InspectArgs, show::print_json};
 
 pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
     let file = RouterFile::read(&args.router)?;
@@ -42,7 +42,7 @@ pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    let tandem = edge_alone(&args.edge, &args.machine, args.preset.as_deref()).build()?;
+    let tandem = args.small.builder().build()?;
     let router = NamedRouter::read(&args.router, &tandem.pair().edge_options()?)?.build(0);
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];
     let scored = lab::record::scored_answer(&tandem, router, &messages, args.max_tokens).await?;
@@ -51,7 +51,7 @@ pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
             .iter()
             .map(|(text, score)| serde_json::json!({ "text": text, "score": score }))
             .collect();
-        writeln!(out, "{}", serde_json::json!({ "router": metadata, "tokens": tokens }))?;
+        print_json(&serde_json::json!({ "router": metadata, "tokens": tokens }))?;
     } else if out.is_terminal() {
         for (text, score) in scored {
             // From red, doubted, to the terminal's own colour, trusted.

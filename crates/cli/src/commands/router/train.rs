@@ -5,7 +5,11 @@ use std::{fs, io::Write};
 use anyhow::Context;
 use lab::train::{Epoch, Options, gather, plot};
 
-use crate::{args::TrainArgs, config::UsageError, show::say};
+use crate::{
+    args::TrainArgs,
+    config::UsageError,
+    show::{print_json, say},
+};
 
 pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     if args.output.extension().is_some_and(|e| e == "svg") {
@@ -37,14 +41,12 @@ pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     fs::write(&curves, plot::svg(&trained.curves)?)
         .with_context(|| format!("the curves {} cannot be written", curves.display()))?;
 
-    let mut out = std::io::stdout().lock();
     let report = trained.file.metadata().report;
     if args.json {
         let shares: Vec<_> = trained.shares.iter().map(|p| (p.threshold, p.share)).collect();
-        let json = serde_json::json!({ "report": report, "shares": shares });
-        writeln!(out, "{json}")?;
-        return Ok(());
+        return print_json(&serde_json::json!({ "report": report, "shares": shares }));
     }
+    let mut out = std::io::stdout().lock();
     writeln!(
         out,
         "{} on {} of {} samples ({} examples), judged on {} others",
