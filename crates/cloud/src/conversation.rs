@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use decode::{
-    Answer, Answered, Ask, CloudError, Exchange, Opened, Sampling, Times, Token, Usage, Want,
-    boundary, sampling, text::TextStream,
+    Answer, AnswerLength, AnswerToken, Ask, CloudError, Exchange, Handshake, Sampling, Times,
+    Token, Usage, boundary, sampling, text::TextStream,
 };
 
 use crate::{
@@ -119,7 +119,7 @@ impl Conversation {
         Ok(self.compared.clone())
     }
 
-    pub async fn open(&mut self) -> Result<Opened, CloudError> {
+    pub async fn open(&mut self) -> Result<Handshake, CloudError> {
         let started = Instant::now();
         let matched = self.compare().await?;
         let ids = match &matched {
@@ -137,7 +137,7 @@ impl Conversation {
         };
         self.prompt = Some(prompt);
         let times = Times { network: started.elapsed(), ..Times::default() };
-        Ok(Opened { exchange: if ids { Exchange::Ids } else { Exchange::Text }, times })
+        Ok(Handshake { exchange: if ids { Exchange::Ids } else { Exchange::Text }, times })
     }
 
     async fn ids_of_prompt(&self, same_template: bool) -> Result<Vec<Token>, CloudError> {
@@ -245,8 +245,8 @@ impl Conversation {
         within: Duration,
     ) -> Result<(Answer, Option<i64>), CloudError> {
         let wanted = match ask.want {
-            Want::Tokens(n) => n,
-            Want::Word => return Err(CloudError::NotOpened),
+            AnswerLength::Tokens(n) => n,
+            AnswerLength::Word => return Err(CloudError::NotOpened),
         };
         self.check(context)?;
         let room = self.about.context.map_or(usize::MAX, |c| c.saturating_sub(context.len()));
@@ -281,8 +281,9 @@ impl Conversation {
         };
         let logprobs = completion.logprobs.iter().copied().chain(std::iter::repeat(None));
         let tokens = ids.iter().zip(texts).zip(logprobs);
-        let tokens =
-            tokens.map(|((&id, text), logprob)| Answered { id: Some(id), text, logprob }).collect();
+        let tokens = tokens
+            .map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob })
+            .collect();
         Ok((Answer { tokens, full, ..answer(&completion) }, completion.slot))
     }
 
@@ -334,8 +335,8 @@ impl Conversation {
     ) -> Result<(Answer, Option<i64>), CloudError> {
         let context = format!("{prompt}{}", ask.text);
         let lengths = match ask.want {
-            Want::Tokens(n) => vec![n, n + 4],
-            Want::Word => WORD.to_vec(),
+            AnswerLength::Tokens(n) => vec![n, n + 4],
+            AnswerLength::Word => WORD.to_vec(),
         };
         let (mut total, mut slot) = (Answer::default(), self.slot);
         for (i, &length) in lengths.iter().enumerate() {
@@ -348,15 +349,16 @@ impl Conversation {
             let broken = text.len() < completion.text.len();
             let stopped = completion.end || completion.full;
             let end = match ask.want {
-                Want::Tokens(_) => (!broken).then_some(text.len()),
-                Want::Word => boundary::word_end(ask.text, text),
+                AnswerLength::Tokens(_) => (!broken).then_some(text.len()),
+                AnswerLength::Word => boundary::word_end(ask.text, text),
             };
             // Behind the last try a word is taken as it is.
             if end.is_none() && !stopped && i + 1 < lengths.len() {
                 continue;
             }
             let word = &text[..end.unwrap_or(text.len())];
-            total.end = completion.end && (word.is_empty() || matches!(ask.want, Want::Tokens(_)));
+            total.end =
+                completion.end && (word.is_empty() || matches!(ask.want, AnswerLength::Tokens(_)));
             total.full = completion.full && word.is_empty();
             total.tokens = pieces(word, &completion, ask.want);
             break;
@@ -426,17 +428,17 @@ fn combine(mut total: Answer, more: Answer) -> Answer {
 }
 
 /// Text as tokens without ids: as many as the engine wrote, the text with the first. A word is one.
-fn pieces(text: &str, completion: &Completion, want: Want) -> Vec<Answered> {
+fn pieces(text: &str, completion: &Completion, want: AnswerLength) -> Vec<AnswerToken> {
     if text.is_empty() {
         return vec![];
     }
     let count = match want {
-        Want::Word => 1,
-        Want::Tokens(n) => {
+        AnswerLength::Word => 1,
+        AnswerLength::Tokens(n) => {
             (completion.decoded - usize::from(completion.end).min(completion.decoded)).clamp(1, n)
         }
     };
-    let piece = |i| Answered {
+    let piece = |i| AnswerToken {
         id: None,
         text: if i == 0 { text.to_owned() } else { String::new() },
         logprob: None,

@@ -14,7 +14,7 @@
 //! the prefix, is 409 with what the cloud has ([`Failure::have`]). The same sequence number gets
 //! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
 
-use decode::{Answered, Exchange, Fingerprint, Message, Sampling, Token};
+use decode::{AnswerToken, Exchange, Fingerprint, Message, Sampling, Token};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -167,7 +167,7 @@ pub enum Finish {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// In order.
-    pub tokens: Vec<Answered>,
+    pub tokens: Vec<AnswerToken>,
     /// `None` when only the wanted amount was reached.
     pub finish_reason: Option<Finish>,
     /// Counts and times.
@@ -221,9 +221,9 @@ pub struct Scores {
 pub struct Judged {
     /// The given token.
     #[serde(flatten)]
-    pub given: Answered,
+    pub given: AnswerToken,
     /// What the cloud would have chosen.
-    pub greedy: Answered,
+    pub greedy: AnswerToken,
 }
 
 /// Something went wrong.

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step, Token};
+use decode::{
+    Answer, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError, Sent, Step, Token,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -282,7 +284,7 @@ impl Remote {
         self.client.as_mut().ok_or(CloudError::NotOpened)
     }
 
-    async fn try_open(&mut self) -> Result<Opened, CloudError> {
+    async fn try_open(&mut self) -> Result<Handshake, CloudError> {
         let opened = match self.client().await? {
             Client::Tandem(client) => client.open().await,
             Client::Engine(client) => client.open().await,
@@ -398,7 +400,7 @@ impl Remote {
 }
 
 impl Cloud for Remote {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
         loop {
             self.admit().await?;
             let tried = self.try_open().await;
@@ -434,7 +436,7 @@ impl Cloud for Remote {
 
 impl From<crate::engine::Scored> for Judged {
     fn from(scored: crate::engine::Scored) -> Self {
-        let answered = |id: Token, logprob: f32| decode::Answered {
+        let answered = |id: Token, logprob: f32| decode::AnswerToken {
             id: Some(id),
             text: String::new(),
             logprob: Some(logprob),

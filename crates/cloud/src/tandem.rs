@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Answer, Ask, CloudError, Exchange, Opened, Step, Times, Token, Usage, common_prefix};
+use decode::{
+    Answer, Ask, CloudError, Exchange, Handshake, Step, Times, Token, Usage, common_prefix,
+};
 
 use crate::{
     Opening,
@@ -88,7 +90,7 @@ impl TandemClient {
         }
     }
 
-    pub async fn open(&mut self) -> Result<Opened, CloudError> {
+    pub async fn open(&mut self) -> Result<Handshake, CloudError> {
         let started = Instant::now();
         self.health().await?;
         let edge = self.opening.edge.as_ref();
@@ -113,7 +115,7 @@ impl TandemClient {
         self.session = Some(Session { id, exchange, collects, sequence: 0, held });
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
-        Ok(Opened { exchange, times: Times { cloud_load, network, ..Times::default() } })
+        Ok(Handshake { exchange, times: Times { cloud_load, network, ..Times::default() } })
     }
 
     /// Takes account of what a conversation begins with.
@@ -176,7 +178,7 @@ impl TandemClient {
     /// vocabulary would pass for ours.
     async fn reopen_session(&mut self, ask: &Ask<'_>) -> Result<(), CloudError> {
         let opened = self.open().await?;
-        let words = ask.want == decode::Want::Word;
+        let words = ask.want == decode::AnswerLength::Word;
         if words == (opened.exchange == Exchange::Text) {
             return Ok(());
         }
@@ -246,8 +248,8 @@ impl Session {
             }
         };
         let want = match ask.want {
-            decode::Want::Tokens(n) => Want::Tokens(n),
-            decode::Want::Word => Want::Word(true),
+            decode::AnswerLength::Tokens(n) => Want::Tokens(n),
+            decode::AnswerLength::Word => Want::Word(true),
         };
         let (sequence, sampling) = (self.sequence, *ask.sampling);
         Next { sequence, position, hash, append, want, sampling, edge: None }

@@ -22,7 +22,7 @@ pub enum Exchange {
 
 /// What opening the cloud found out.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened {
+pub struct Handshake {
     /// Ids where both models have the same vocabulary and the engine can take them, else text.
     pub exchange: Exchange,
     /// How long it took, for example to load the model.
@@ -31,7 +31,7 @@ pub struct Opened {
 
 /// How much text an ask wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum AnswerLength {
     /// At most this many tokens.
     Tokens(usize),
     /// One whole word. The cloud looks ahead as far as it needs to see where the word ends.
@@ -46,7 +46,7 @@ pub struct Ask<'a> {
     /// Everything accepted since the prompt, as text.
     pub text: &'a str,
     /// How much text to return.
-    pub want: Want,
+    pub want: AnswerLength,
     /// The parameters the cloud samples with: the session's own.
     pub sampling: &'a Sampling,
 }
@@ -55,7 +55,7 @@ pub struct Ask<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// May be empty: with `end`, the cloud says that the text is finished.
-    pub tokens: Vec<Answered>,
+    pub tokens: Vec<AnswerToken>,
     /// The text ends after these tokens.
     pub end: bool,
     /// The cloud's context is full after these tokens.
@@ -68,7 +68,7 @@ pub struct Answer {
 
 /// One token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct AnswerToken {
     /// In the cloud's vocabulary; `None` where the cloud gives text alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Token>,
@@ -185,7 +185,7 @@ impl CloudError {
 /// The large model with its cache of one conversation.
 pub trait Cloud: Send {
     /// Connects and finds out what to exchange. Called once, before the first ask.
-    fn open(&mut self) -> impl Future<Output = Result<Opened, CloudError>> + Send;
+    fn open(&mut self) -> impl Future<Output = Result<Handshake, CloudError>> + Send;
 
     /// Asks for the next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
@@ -201,7 +201,7 @@ pub trait Cloud: Send {
 }
 
 impl<C: Cloud> Cloud for &mut C {
-    fn open(&mut self) -> impl Future<Output = Result<Opened, CloudError>> + Send {
+    fn open(&mut self) -> impl Future<Output = Result<Handshake, CloudError>> + Send {
         (**self).open()
     }
 

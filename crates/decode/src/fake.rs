@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Answer, Answered, Ask, Cloud, CloudError, Edge, EdgeError, Exchange, Fingerprint, Opened,
-    Reading, Sampling, Step, Token, Usage, Vocabulary, Want, boundary, common_prefix, sampling,
-    text::TextStream,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Edge, EdgeError, Exchange,
+    Fingerprint, Handshake, Reading, Sampling, Step, Token, Usage, Vocabulary, boundary,
+    common_prefix, sampling, text::TextStream,
 };
 
 /// A vocabulary of given pieces. Token 0 ends the text.
@@ -208,16 +208,16 @@ impl FakeCloud {
         (!self.model.vocabulary.is_end(token)).then_some(token)
     }
 
-    fn answered(&self, id: Token, stream: &mut TextStream) -> Answered {
+    fn answered(&self, id: Token, stream: &mut TextStream) -> AnswerToken {
         let text = stream.push(&self.model.vocabulary.piece(id));
-        Answered { id: Some(id), text, logprob: Some(0.0) }
+        AnswerToken { id: Some(id), text, logprob: Some(0.0) }
     }
 }
 
 impl Cloud for FakeCloud {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
         self.fail_if_gone()?;
-        Ok(Opened { exchange: self.exchange, times: Default::default() })
+        Ok(Handshake { exchange: self.exchange, times: Default::default() })
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
@@ -237,16 +237,16 @@ impl Cloud for FakeCloud {
         let mut answer = Answer { usage, ..Answer::default() };
         let mut stream = TextStream::default();
         let most = match ask.want {
-            Want::Tokens(n) => n,
-            Want::Word => 16,
+            AnswerLength::Tokens(n) => n,
+            AnswerLength::Word => 16,
         };
         for _ in 0..most {
             let Some(token) = self.write(&mut context, history, ask.sampling) else {
-                answer.end = answer.tokens.is_empty() || ask.want != Want::Word;
+                answer.end = answer.tokens.is_empty() || ask.want != AnswerLength::Word;
                 break;
             };
             answer.tokens.push(self.answered(token, &mut stream));
-            if ask.want == Want::Word
+            if ask.want == AnswerLength::Word
                 && let Some(end) = boundary::word_end(ask.text, &answer.text())
             {
                 let word = answer.text()[..end].to_owned();

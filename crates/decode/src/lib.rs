@@ -47,7 +47,9 @@ pub mod transcript;
 pub mod vocabulary;
 
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
-pub use cloud::{Answer, Answered, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Want};
+pub use cloud::{
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError,
+};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
@@ -55,7 +57,7 @@ pub use hex::hex;
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};
-pub use session::{Plan, Routing, Session, SessionError};
+pub use session::{Routing, Session, SessionError, SessionInput};
 pub use stats::Stats;
 pub use step::{Reading, Step};
 pub use token::{Token, common_prefix};

@@ -3,7 +3,8 @@
 use tracing::{Instrument, trace_span};
 
 use crate::{
-    Answered, Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError, Transcript, Want,
+    AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Limits, Sampling, SessionError,
+    Transcript,
     trace::{FinishReason, Source, Span},
     transcript::{NewTokens, Piece},
 };
@@ -65,7 +66,7 @@ impl<C: Cloud> Relay<C> {
         let ask = Ask {
             tokens: self.transcript.tokens(),
             text: self.transcript.accepted_text(),
-            want: Want::Tokens(self.want.min(self.transcript.room())),
+            want: AnswerLength::Tokens(self.want.min(self.transcript.room())),
             sampling: &self.sampling,
         };
         let answer = self.cloud.next(ask).instrument(asking).await;
@@ -81,7 +82,7 @@ impl<C: Cloud> Relay<C> {
             self.transcript.add_cost(times, Some(answer.usage));
             return Ok(self.transcript.end(reason));
         }
-        let piece = |t: Answered| Piece {
+        let piece = |t: AnswerToken| Piece {
             id: t.id,
             bytes: t.text.into_bytes(),
             logprob: t.logprob.filter(|_| self.details),

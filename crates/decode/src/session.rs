@@ -18,9 +18,9 @@ use thiserror::Error;
 use tracing::{Instrument, field, trace_span};
 
 use crate::{
-    Answer, Answered, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Limits,
-    OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript,
-    Vocabulary, Want, boundary, sampling,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange,
+    Limits, OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token,
+    Transcript, Vocabulary, boundary, sampling,
     trace::{Alternative, FinishReason, Source, Span, Times},
     transcript::{NewTokens, Piece},
 };
@@ -46,7 +46,7 @@ pub enum SessionError {
 
 /// The input of one generation.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SessionInput {
     /// The edge's tokens of the prompt.
     pub prompt: Vec<Token>,
     /// The beginning of the answer, if it is already written. It counts as the edge's.
@@ -64,7 +64,7 @@ pub struct Routing<R, C> {
     pub router: R,
     /// Gives the threshold that the score is compared with.
     pub policy: ThresholdPolicy,
-    /// Opened by the first ask, so that a text without asks costs the cloud nothing.
+    /// Handshake by the first ask, so that a text without asks costs the cloud nothing.
     pub cloud: C,
     /// What to do where the cloud fails.
     pub on_error: OnCloudError,
@@ -94,7 +94,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     pub fn new(
         mut edge: E,
         routing: Option<Routing<R, C>>,
-        plan: Plan,
+        plan: SessionInput,
     ) -> Result<Self, SessionError> {
         if plan.prompt.is_empty() {
             return Err(SessionError::EmptyPrompt);
@@ -291,8 +291,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Ok(None);
         }
         let want = match self.exchange {
-            Some(Exchange::Text) => Want::Word,
-            Some(Exchange::Ids) | None => Want::Tokens(1),
+            Some(Exchange::Text) => AnswerLength::Word,
+            Some(Exchange::Ids) | None => AnswerLength::Tokens(1),
         };
         let ask = Ask {
             tokens: self.transcript.tokens(),
@@ -308,8 +308,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Err(CloudError::ContextFull);
         }
         let tokens = match want {
-            Want::Tokens(_) => self.check(&answer)?,
-            Want::Word => self.translate(answer.text())?,
+            AnswerLength::Tokens(_) => self.check(&answer)?,
+            AnswerLength::Word => self.translate(answer.text())?,
         };
         let logprobs = match self.details {
             Some(_) => logprobs(&answer, want, tokens.len()),
@@ -327,7 +327,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
-        let known = |t: &Answered| match t.id {
+        let known = |t: &AnswerToken| match t.id {
             Some(id) if id.index() < self.vocabulary.len() => Ok(id),
             Some(id) => Err(CloudError::UnknownToken { id }),
             None => Err(CloudError::MissingToken { text: t.text.clone() }),
@@ -374,10 +374,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
 /// The log-probabilities of an answer. A word was translated into other tokens: the first of them
 /// carries the log-probability of the word, and the others follow from it with certainty.
-fn logprobs(answer: &Answer, want: Want, count: usize) -> Vec<Option<f32>> {
+fn logprobs(answer: &Answer, want: AnswerLength, count: usize) -> Vec<Option<f32>> {
     match want {
-        Want::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),
-        Want::Word => {
+        AnswerLength::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),
+        AnswerLength::Word => {
             let word: Option<f32> = answer.tokens.iter().map(|t| t.logprob).sum();
             let behind = std::iter::repeat_n(word.map(|_| 0.0), count.saturating_sub(1));
             [word].into_iter().chain(behind).collect()

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tandem_decode::{
-    Limits, Plan, Router, Sampling, Score, Session, Stats, Step, Vocabulary,
+    Limits, Router, Sampling, Score, Session, SessionInput, Stats, Step, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 
@@ -17,7 +17,7 @@ impl Router for Trusting {
 fn write(edge: &mut FakeEdge, question: &str) -> Stats {
     let prompt = FakeModel::new(0, &[" on"]).vocabulary.encode(question);
     let limits = Limits { max_tokens: 6, stops: vec![] };
-    let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits };
+    let plan = SessionInput { prompt, written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::<_, Trusting, FakeCloud>::new(edge, None, plan).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { while session.next().await.unwrap().is_some() {} });

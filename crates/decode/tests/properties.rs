@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use tandem_decode::{
-    Accepted, CloudError, Exchange, FinishReason, Limits, OnCloudError, Plan, Relay, Router,
-    Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Vocabulary,
+    Accepted, CloudError, Exchange, FinishReason, Limits, OnCloudError, Relay, Router, Routing,
+    Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 
@@ -93,7 +93,12 @@ impl Case {
             cloud: &mut cloud,
             on_error: OnCloudError::Keep,
         });
-        let plan = Plan { prompt: self.prompt(), written: vec![], sampling: self.sampling, limits };
+        let plan = SessionInput {
+            prompt: self.prompt(),
+            written: vec![],
+            sampling: self.sampling,
+            limits,
+        };
         let mut session = Session::new(&mut edge, routing, plan).unwrap();
         let mut streamed = String::new();
         block_on(async {
@@ -232,7 +237,7 @@ proptest! {
         let mut edge = case.edge();
         let threshold = Threshold::new(tau).unwrap();
         let routing = Routing { router: Margin, policy: threshold.into(), cloud, on_error: OnCloudError::Fail };
-        let plan = Plan { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
+        let plan = SessionInput { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
         let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
         let end = block_on(async {
             loop {
@@ -298,7 +303,7 @@ fn a_context_that_fills_up_ends_with_length() {
         .find(|case| case.small().tokens.len() > 40)
         .unwrap();
     let mut edge = FakeEdge::new(FakeModel::new(case.edge, PIECES), 30);
-    let plan = Plan {
+    let plan = SessionInput {
         prompt: case.prompt(),
         written: vec![],
         sampling: case.sampling,
@@ -322,7 +327,12 @@ fn prompts_that_cannot_begin_are_named() {
         exchange: Exchange::Ids,
     };
     let begin = |prompt: Vec<Token>| {
-        let plan = Plan { prompt, written: vec![], sampling: case.sampling, limits: case.limits() };
+        let plan = SessionInput {
+            prompt,
+            written: vec![],
+            sampling: case.sampling,
+            limits: case.limits(),
+        };
         Session::<_, Margin, FakeCloud>::new(
             FakeEdge::new(FakeModel::new(1, PIECES), 8),
             None,

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use tandem_decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Limits, OnCloudError, Opened, Plan, Router, Routing,
-    Sampling, Score, Session, Step, Threshold, Token,
+    Answer, Ask, Cloud, CloudError, Exchange, Handshake, Limits, OnCloudError, Router, Routing,
+    Sampling, Score, Session, SessionInput, Step, Threshold, Token,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 
@@ -26,7 +26,7 @@ struct RecordingCloud {
 }
 
 impl Cloud for RecordingCloud {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
         self.cloud.open().await
     }
 
@@ -55,7 +55,7 @@ async fn a_step_is_shown_before_its_ask() {
         let limits = Limits { max_tokens: 30, stops: vec![] };
         let (prompt, sampling) = (prompt.clone(), Sampling::default());
         let before = prompt.len();
-        let plan = Plan { prompt, written: vec![], sampling, limits };
+        let plan = SessionInput { prompt, written: vec![], sampling, limits };
         let mut session = Session::new(edge, Some(routing), plan).unwrap();
         while session.next().await.unwrap().is_some() {}
         tokens += session.into_transcript().tokens().len();

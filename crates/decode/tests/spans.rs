@@ -7,8 +7,8 @@ use std::{
 };
 
 use tandem_decode::{
-    CloudError, Exchange, Limits, OnCloudError, Plan, Relay, Router, Routing, Sampling, Score,
-    Session, Step, Threshold, Token, Vocabulary,
+    CloudError, Exchange, Limits, OnCloudError, Relay, Router, Routing, Sampling, Score, Session,
+    SessionInput, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 use tracing::{
@@ -76,7 +76,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
 struct Spanned(FakeCloud);
 
 impl tandem_decode::Cloud for Spanned {
-    async fn open(&mut self) -> Result<tandem_decode::Opened, CloudError> {
+    async fn open(&mut self) -> Result<tandem_decode::Handshake, CloudError> {
         self.0.open().await
     }
 
@@ -117,8 +117,12 @@ fn limits() -> Limits {
 }
 
 fn session(routing: Option<Routing<EverySecond, Spanned>>) -> Vec<String> {
-    let plan =
-        Plan { prompt: prompt(), written: vec![], sampling: Sampling::default(), limits: limits() };
+    let plan = SessionInput {
+        prompt: prompt(),
+        written: vec![],
+        sampling: Sampling::default(),
+        limits: limits(),
+    };
     let edge = FakeEdge::new(FakeModel::new(1, PIECES), 100);
     let mut session = Session::new(edge, routing, plan).unwrap();
     spans_of(async || drop(session.next().await.unwrap().unwrap()))

@@ -7,8 +7,8 @@ use std::sync::{
 
 use cloud::{Remote, protocol::Piece};
 use decode::{
-    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy, Token,
-    Transcript, Vocabulary, Want,
+    AnswerLength, Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy,
+    Token, Transcript, Vocabulary,
 };
 use engine::Sequence;
 use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
@@ -96,7 +96,8 @@ impl Worker {
             Exchange::Ids => Piece::Ids(self.edge().await?.model().vocabulary().encode(answer)),
         };
         let sampling = Sampling::default();
-        let nothing = Ask { tokens: &[], text: "", want: Want::Tokens(1), sampling: &sampling };
+        let nothing =
+            Ask { tokens: &[], text: "", want: AnswerLength::Tokens(1), sampling: &sampling };
         Ok(self.cloud().await?.score(nothing, continuation).await?)
     }
 

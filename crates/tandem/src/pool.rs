@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use decode::{Edge, Plan, Relay, Routing, Session, SessionError, Token, common_prefix};
+use decode::{Edge, Relay, Routing, Session, SessionError, SessionInput, Token, common_prefix};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -242,7 +242,7 @@ impl<P: Pair> Lease<P> {
             };
             let (prompt, written) = (request.tokens.clone(), request.written.clone());
             let edge = self.seat.edge.take().ok_or_else(missing)?;
-            let plan = Plan { prompt, written, sampling, limits };
+            let plan = SessionInput { prompt, written, sampling, limits };
             let session = Session::new(edge, routing, plan)?;
             State::Session(Box::new(match request.alternatives {
                 Some(alternatives) => session.with_details(alternatives),

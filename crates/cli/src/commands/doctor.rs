@@ -4,8 +4,8 @@ use std::{io::Write, process::ExitCode, time::Instant};
 
 use cloud::{Engine, Introduction, Remote};
 use decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Limits, Message, OnCloudError, Sampling, Threshold,
-    Vocabulary, Want, statistics::percentile,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Limits, Message, OnCloudError,
+    Sampling, Threshold, Vocabulary, statistics::percentile,
 };
 use serde::Serialize;
 use tandem::{
@@ -309,7 +309,7 @@ async fn decode_jointly(findings: &mut Findings, tandem: &Tandem, prompt: Prompt
 
 async fn next(remote: &mut Remote, before: &Answer) -> Result<Answer, CloudError> {
     let tokens: Vec<_> = before.tokens.iter().filter_map(|t| t.id).collect();
-    let (text, want, sampling) = (before.text(), Want::Tokens(TOKENS), Sampling::default());
+    let (text, want, sampling) = (before.text(), AnswerLength::Tokens(TOKENS), Sampling::default());
     remote.next(Ask { tokens: &tokens, text: &text, want, sampling: &sampling }).await
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use decode::{Answered, Edge, Token, Vocabulary, text::TextStream};
+use decode::{AnswerToken, Edge, Token, Vocabulary, text::TextStream};
 use engine::EngineError;
 
 use super::{
@@ -41,7 +41,7 @@ impl Service {
         };
         let mut stream = TextStream::default();
         let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| Judged {
-            given: Answered {
+            given: AnswerToken {
                 id: Some(id),
                 text: stream.push(&vocabulary.piece(id)),
                 logprob: Some(scored.logprob),
@@ -78,7 +78,7 @@ impl Service {
     }
 }
 
-fn greedy(vocabulary: &dyn Vocabulary, id: Token, logprob: f32) -> Answered {
+fn greedy(vocabulary: &dyn Vocabulary, id: Token, logprob: f32) -> AnswerToken {
     let text = String::from_utf8_lossy(&vocabulary.piece(id)).into_owned();
-    Answered { id: Some(id), text, logprob: Some(logprob) }
+    AnswerToken { id: Some(id), text, logprob: Some(logprob) }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use decode::{
-    Answered, Edge, Exchange, Sampling, Token, Vocabulary, boundary, sampling, text::TextStream,
+    AnswerToken, Edge, Exchange, Sampling, Token, Vocabulary, boundary, sampling, text::TextStream,
 };
 
 use super::{
@@ -128,7 +128,7 @@ struct Draft<'a> {
     vocabulary: &'a dyn Vocabulary,
     /// What the answer will stand behind.
     before: String,
-    tokens: Vec<Answered>,
+    tokens: Vec<AnswerToken>,
     stream: TextStream,
     bytes: usize,
 }
@@ -151,7 +151,7 @@ impl<'a> Draft<'a> {
         let piece = self.vocabulary.piece(id);
         self.bytes += piece.len();
         let text = self.stream.push(&piece);
-        self.tokens.push(Answered { id: Some(id), text, logprob: Some(logprob) });
+        self.tokens.push(AnswerToken { id: Some(id), text, logprob: Some(logprob) });
     }
 
     fn ids(&self) -> Vec<Token> {
@@ -181,7 +181,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Drops the look-ahead behind a word and, where text travels, what is not a whole character.
-    fn finish(mut self, want: Want, exchange: Exchange) -> Vec<Answered> {
+    fn finish(mut self, want: Want, exchange: Exchange) -> Vec<AnswerToken> {
         if exchange == Exchange::Ids {
             return self.tokens;
         }
@@ -193,7 +193,7 @@ impl<'a> Draft<'a> {
     }
 
     /// A token that the cut goes through gives way to the tokens of what is left of it.
-    fn cut(&mut self, end: usize) -> Vec<Answered> {
+    fn cut(&mut self, end: usize) -> Vec<AnswerToken> {
         let (mut reached, mut whole, mut kept) = (0, 0, 0);
         let mut logprob = None;
         for (i, token) in self.tokens.iter().enumerate() {
@@ -212,7 +212,7 @@ impl<'a> Draft<'a> {
         let mut stream = TextStream::default();
         for id in self.vocabulary.encode(&rest) {
             let text = stream.push(&self.vocabulary.piece(id));
-            self.tokens.push(Answered { id: Some(id), text, logprob });
+            self.tokens.push(AnswerToken { id: Some(id), text, logprob });
         }
         std::mem::take(&mut self.tokens)
     }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use decode::{
-    Ask, Cloud, Exchange, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Router,
-    Routing, Sampling, Score, Session, Source, Step, Threshold, Token, Want,
+    AnswerLength, Ask, Cloud, Exchange, FinishReason, Limits, Message, OnCloudError, Relay, Router,
+    Routing, Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 use tandem_cloud::{Engine, Remote, Settings};
@@ -36,7 +36,7 @@ async fn joint<C: Cloud>(edge: FakeModel, cloud: C, tau: f32) -> Outcome {
     let routing =
         Routing { router: Top1, policy: threshold.into(), cloud, on_error: OnCloudError::Keep };
     let limits = Limits { max_tokens: 40, stops: vec![] };
-    let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits };
+    let plan = SessionInput { prompt, written: vec![], sampling: Sampling::default(), limits };
     let mut session = Session::new(FakeEdge::new(edge, 1000), Some(routing), plan).unwrap();
     while session.next().await.unwrap().is_some() {}
     let transcript = session.transcript();
@@ -130,7 +130,8 @@ async fn a_session_is_sent_only_what_is_new() {
     let sampling = Sampling::default();
     let mut tokens = vec![];
     for _ in 0..4 {
-        let ask = Ask { tokens: &tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
+        let ask =
+            Ask { tokens: &tokens, text: "", want: AnswerLength::Tokens(1), sampling: &sampling };
         let answer = remote.next(ask).await.unwrap();
         tokens.extend(answer.tokens.iter().filter_map(|t| t.id));
         tokens.extend([Token(258), Token(259)]);
@@ -140,7 +141,7 @@ async fn a_session_is_sent_only_what_is_new() {
     // What it wrote was not accepted: the session cannot go back, and all is sent from now on.
     for length in [3, 4] {
         let tokens = &tokens[..length];
-        let ask = Ask { tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
+        let ask = Ask { tokens, text: "", want: AnswerLength::Tokens(1), sampling: &sampling };
         remote.next(ask).await.unwrap();
         assert_eq!(fake.carried.lock().unwrap().last(), Some(&(fake.prompt().len() + length)));
     }

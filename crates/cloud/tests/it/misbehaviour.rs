@@ -6,15 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, Sampling, Token, Want, fake::FakeModel};
+use decode::{
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Sampling, Token, fake::FakeModel,
+};
 use tandem_cloud::Remote;
 
 use crate::common::{Dialect, Fake, Mood};
 
 async fn ask(remote: &mut Remote, fake: &Fake, tokens: usize) -> Result<Answer, CloudError> {
     let want = match fake.dialect {
-        Dialect::OpenAi => Want::Word,
-        _ => Want::Tokens(tokens),
+        Dialect::OpenAi => AnswerLength::Word,
+        _ => AnswerLength::Tokens(tokens),
     };
     let sampling = Sampling::default();
     remote.next(Ask { tokens: &[], text: "", want, sampling: &sampling }).await
@@ -108,7 +110,8 @@ async fn ids_outside_the_vocabulary_go_neither_way() {
         let asks = fake.asks.load(Ordering::SeqCst);
         let sampling = Sampling::default();
         let tokens = [Token(99_999)];
-        let bad = Ask { tokens: &tokens, text: "", want: Want::Tokens(1), sampling: &sampling };
+        let bad =
+            Ask { tokens: &tokens, text: "", want: AnswerLength::Tokens(1), sampling: &sampling };
         let error = remote.next(bad).await.unwrap_err();
         assert_eq!(error, CloudError::UnknownToken { id: Token(99_999) }, "{dialect:?}");
         assert_eq!(fake.asks.load(Ordering::SeqCst), asks, "{dialect:?}");

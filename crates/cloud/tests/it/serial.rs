@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Ask, Cloud, Sampling, Token, Want};
+use decode::{AnswerLength, Ask, Cloud, Sampling, Token};
 use reqwest::Client;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ async fn an_ask_costs_the_client_less_than_a_millisecond() {
         for round in 0..=ROUNDS {
             let (mut asks, mut posts) = (vec![], vec![]);
             for _ in 0..ASKS {
-                let want = Want::Tokens(1);
+                let want = AnswerLength::Tokens(1);
                 let ask = Ask { tokens: &tokens, text: "", want, sampling: &sampling };
                 let started = Instant::now();
                 remote.next(ask).await.unwrap();

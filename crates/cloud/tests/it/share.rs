@@ -1,7 +1,7 @@
 //! An edge that would share its states, and engines that take none.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use decode::{Ask, Cloud, Exchange, Reading, Sampling, Step, Token, Want};
+use decode::{AnswerLength, Ask, Cloud, Exchange, Reading, Sampling, Step, Token};
 use tandem_cloud::protocol::EdgeModel;
 
 use crate::common::{Dialect, Fake};
@@ -25,8 +25,8 @@ async fn no_engine_but_ours_is_sent_a_state() {
                 remote.share(offer.clone());
             }
             let want = match remote.open().await.unwrap().exchange {
-                Exchange::Ids => Want::Tokens(1),
-                Exchange::Text => Want::Word,
+                Exchange::Ids => AnswerLength::Tokens(1),
+                Exchange::Text => AnswerLength::Word,
             };
             remote.record_step(&step);
             let sampling = Sampling::default();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cloud::Delay;
-use decode::{Ask, Cloud, Edge, Message, Router, Sampling, Transcript, Want};
+use decode::{AnswerLength, Ask, Cloud, Edge, Message, Router, Sampling, Transcript};
 use tandem::{Pair, Prompt, Tandem};
 
 use super::{
@@ -95,7 +95,7 @@ impl Decoder for PairDecoder {
         cloud.open().await?;
         let sampling = Sampling::default();
         cloud
-            .next(Ask { tokens: &[], text: "", want: Want::Tokens(1), sampling: &sampling })
+            .next(Ask { tokens: &[], text: "", want: AnswerLength::Tokens(1), sampling: &sampling })
             .await?;
         self.decoding += started.elapsed();
         Ok(trust)

@@ -220,9 +220,9 @@ mod tests {
     use std::path::Path;
 
     use decode::{
-        Answer, Answered, Ask, Budget, Cloud, CloudError, Edge, EdgeError, Exchange, Limits,
-        OnCloudError, Opened, Plan, Reading, Relay, Routing, Sampling, Session, Step, Token, Usage,
-        Vocabulary, fake::FakeVocabulary,
+        Answer, AnswerToken, Ask, Budget, Cloud, CloudError, Edge, EdgeError, Exchange, Handshake,
+        Limits, OnCloudError, Reading, Relay, Routing, Sampling, Session, SessionInput, Step,
+        Token, Usage, Vocabulary, fake::FakeVocabulary,
     };
 
     use super::*;
@@ -288,8 +288,8 @@ mod tests {
     struct ScriptedCloud(Scripted);
 
     impl Cloud for ScriptedCloud {
-        async fn open(&mut self) -> Result<Opened, CloudError> {
-            Ok(Opened { exchange: Exchange::Ids, times: Default::default() })
+        async fn open(&mut self) -> Result<Handshake, CloudError> {
+            Ok(Handshake { exchange: Exchange::Ids, times: Default::default() })
         }
 
         async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
@@ -297,7 +297,7 @@ mod tests {
             let end = self.0.vocabulary.is_end(id);
             let text = String::from_utf8_lossy(&self.0.vocabulary.piece(id)).into_owned();
             let tokens =
-                if end { vec![] } else { vec![Answered { id: Some(id), text, logprob: None }] };
+                if end { vec![] } else { vec![AnswerToken { id: Some(id), text, logprob: None }] };
             let usage = Usage { decoded: 1, ..Usage::default() };
             Ok(Answer { tokens, end, usage, ..Answer::default() })
         }
@@ -336,7 +336,7 @@ mod tests {
             let edge = ScriptedEdge { model: Scripted::new("a"), read: 0 };
             let (policy, on_error) = (options.policy, OnCloudError::Fail);
             let routing = Routing { router: &*options.router, policy, cloud, on_error };
-            let plan = Plan { prompt: plan, written: vec![], sampling, limits };
+            let plan = SessionInput { prompt: plan, written: vec![], sampling, limits };
             let mut session = Session::new(edge, Some(routing), plan).unwrap();
             while session.next().await.unwrap().is_some() {}
             Ok(session.into_transcript())

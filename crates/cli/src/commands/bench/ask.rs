@@ -8,7 +8,7 @@ use cloud::{
     protocol::Prompt,
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::{Answer, Ask, Cloud, Exchange, Sampling, Token, Want, statistics::percentile};
+use decode::{Answer, AnswerLength, Ask, Cloud, Exchange, Sampling, Token, statistics::percentile};
 use engine::Compute;
 use serde::Serialize;
 use tandem::{AskConfig, CloudConfig, Machine, Store};
@@ -122,7 +122,7 @@ impl<'a> Growing<'a> {
     }
 
     async fn next(&mut self, tokens: usize) -> anyhow::Result<Answer> {
-        let (want, sampling) = (Want::Tokens(tokens), &self.sampling);
+        let (want, sampling) = (AnswerLength::Tokens(tokens), &self.sampling);
         let ask = Ask { tokens: &self.accepted, text: &self.text, want, sampling };
         let answer = self.remote.next(ask).await?;
         let counted = answer.usage.prefilled.zip(answer.usage.cached);

@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::ensure;
 use cloud::{Opening, Remote, protocol::Prompt};
-use decode::{Limits, Message, OnCloudError, Plan, Routing, Sampling, Session, Threshold, Token};
+use decode::{
+    Limits, Message, OnCloudError, Routing, Sampling, Session, SessionInput, Threshold, Token,
+};
 use engine::{Compute, EngineError, Model, Sequence, bench::RawEngine};
 use router::RouterKind;
 use serde::Serialize;
@@ -143,8 +145,12 @@ async fn whole_loop(
     };
     // One more: the first token comes with the prompt.
     let limits = Limits { max_tokens: tokens + 1, stops: vec![] };
-    let plan =
-        Plan { prompt: prompt.to_vec(), written: vec![], sampling: Sampling::default(), limits };
+    let plan = SessionInput {
+        prompt: prompt.to_vec(),
+        written: vec![],
+        sampling: Sampling::default(),
+        limits,
+    };
     let mut session = Session::new(sequence, Some(routing), plan)?;
     while session.next().await?.is_some() {}
     let stats = session.transcript().stats();

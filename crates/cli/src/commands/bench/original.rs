@@ -8,8 +8,9 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use cloud::Remote;
 use decode::{
-    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Limits, Message, OnCloudError, Opened, Plan,
-    Router, Routing, Sampling, Session, Stats, Step, ThresholdPolicy, Token, Vocabulary, Want,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Edge, EdgeError, Handshake, Limits, Message,
+    OnCloudError, Router, Routing, Sampling, Session, SessionInput, Stats, Step, ThresholdPolicy,
+    Token, Vocabulary,
 };
 use engine::Sequence;
 use serde::Serialize;
@@ -77,14 +78,14 @@ impl<E: Edge> Edge for ForgetfulEdge<E> {
 struct ForgetfulCloud<'a>(&'a mut Remote);
 
 impl Cloud for ForgetfulCloud<'_> {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
         self.0.open().await
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
         self.0.close().await;
         self.0.open().await?;
-        self.0.next(Ask { want: Want::Tokens(1), ..ask }).await
+        self.0.next(Ask { want: AnswerLength::Tokens(1), ..ask }).await
     }
 }
 
@@ -161,11 +162,11 @@ impl Bench {
     }
 
     /// Every answer begins with nothing read.
-    async fn plan(&self, models: &mut Models, question: &str) -> anyhow::Result<Plan> {
+    async fn plan(&self, models: &mut Models, question: &str) -> anyhow::Result<SessionInput> {
         let messages = self.messages(question);
         models.edge.truncate(0);
         models.cloud.close().await;
-        Ok(Plan {
+        Ok(SessionInput {
             prompt: models.introduce(&messages)?,
             written: vec![],
             sampling: Sampling::default(),

@@ -11,7 +11,7 @@ use std::{
 
 use cloud::protocol::Prompt;
 use decode::{
-    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Exchange, Limits, OnCloudError, Opened,
+    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Exchange, Handshake, Limits, OnCloudError,
     Sampling, Sent, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
@@ -98,7 +98,7 @@ pub struct SlowCloud {
 }
 
 impl Cloud for SlowCloud {
-    async fn open(&mut self) -> Result<Opened, CloudError> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
         self.cloud.open().await
     }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use decode::{
-    Limits, Message, OnCloudError, Plan, Routing, Sampling, Session, Source, Threshold, Token,
-    Vocabulary, boundary,
+    Limits, Message, OnCloudError, Routing, Sampling, Session, SessionInput, Source, Threshold,
+    Token, Vocabulary, boundary,
 };
 use engine::Model;
 use router::RouterKind;
@@ -108,7 +108,8 @@ async fn joint(
     };
     let written = small.vocabulary().encode(begun);
     let limits = Limits { max_tokens: written.len() + max_tokens, stops: vec![] };
-    let plan = Plan { prompt: prompt.clone(), written, sampling: Sampling::default(), limits };
+    let plan =
+        SessionInput { prompt: prompt.clone(), written, sampling: Sampling::default(), limits };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     let mut streamed = begun.to_owned();
     let mut spans = vec![];

@@ -9,8 +9,8 @@ use cloud::{
     service::Collector,
 };
 use decode::{
-    Exchange, Limits, OnCloudError, Plan, Reading, Routing, Sampling, Session, Step, Threshold,
-    Token, Vocabulary, fake::FakeVocabulary,
+    Exchange, Limits, OnCloudError, Reading, Routing, Sampling, Session, SessionInput, Step,
+    Threshold, Token, Vocabulary, fake::FakeVocabulary,
 };
 use engine::{LoadOptions, Model};
 use lab::collect::{Collection, Label, LabelSource, Sample, TrafficCollector};
@@ -280,7 +280,7 @@ async fn shared(
     let sampling = Sampling::default();
     let written = model.vocabulary().encode(BEGUN);
     let limits = Limits { max_tokens: written.len() + 4, stops: vec![] };
-    let plan = Plan { prompt, written, sampling, limits };
+    let plan = SessionInput { prompt, written, sampling, limits };
     let policy = Threshold::ALWAYS.into();
     let on_error = OnCloudError::Fail;
     let routing = Routing { router: Constant::Always, policy, cloud: &mut cloud, on_error };

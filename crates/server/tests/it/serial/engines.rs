@@ -18,8 +18,9 @@ use cloud::{
     protocol::{Piece, Prompt},
 };
 use decode::{
-    Answer, Ask, Cloud, CloudError, Edge, Exchange, FinishReason, Limits, OnCloudError, Plan,
-    Relay, Routing, Sampling, Session, Source, Step, Threshold, Token, Vocabulary, Want,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Edge, Exchange, FinishReason, Limits,
+    OnCloudError, Relay, Routing, Sampling, Session, SessionInput, Source, Step, Threshold, Token,
+    Vocabulary,
 };
 use engine::{LoadOptions, Model};
 use models::{Environment, Home, catalog};
@@ -71,7 +72,7 @@ const TEXTS: [&str; 30] = [
 const APART: f32 = 0.1;
 const FAR_APART: f32 = 0.25;
 
-fn ask<'a>(tokens: &'a [Token], want: Want, sampling: &'a Sampling) -> Ask<'a> {
+fn ask<'a>(tokens: &'a [Token], want: AnswerLength, sampling: &'a Sampling) -> Ask<'a> {
     Ask { tokens, text: "", want, sampling }
 }
 
@@ -135,8 +136,10 @@ async fn conform(engine: Settings, ours: Ours, positions: usize, tolerance: Tole
         for i in 0..tokens.len() {
             let step = sequence.step(&context[unread.clone()]).await.unwrap();
             unread = prompt.len() + i..prompt.len() + i + 1;
-            let there = theirs.next(ask(&tokens[..i], Want::Tokens(1), &sampling)).await.unwrap();
-            let here = ours.next(ask(&tokens[..i], Want::Tokens(1), &sampling)).await.unwrap();
+            let there =
+                theirs.next(ask(&tokens[..i], AnswerLength::Tokens(1), &sampling)).await.unwrap();
+            let here =
+                ours.next(ask(&tokens[..i], AnswerLength::Tokens(1), &sampling)).await.unwrap();
             all += 1;
             let expected = (!model.vocabulary().is_end(step.proposed)).then_some(step.proposed);
             let agrees = |answer: &Answer| answer.tokens.first().and_then(|t| t.id) == expected;
@@ -174,7 +177,7 @@ async fn conform(engine: Settings, ours: Ours, positions: usize, tolerance: Tole
 /// judgement, token by token.
 async fn judge(remote: &mut Remote, tokens: &[Token], steps: &[Step], can: bool) -> Vec<f32> {
     let sampling = Sampling::default();
-    let whole = ask(&[], Want::Tokens(1), &sampling);
+    let whole = ask(&[], AnswerLength::Tokens(1), &sampling);
     let judged = remote.score(whole, Piece::Ids(tokens.to_vec())).await;
     if !can {
         let error = judged.unwrap_err();
@@ -269,7 +272,7 @@ async fn where_vocabularies_differ_words_travel_as_text() {
         let (router, threshold) = (RouterKind::Always.build(0), Threshold::new(1.0).unwrap());
         let routing =
             Routing { router, policy: threshold.into(), cloud, on_error: OnCloudError::Fail };
-        let plan = Plan {
+        let plan = SessionInput {
             prompt: model.vocabulary().prompt(&messages).unwrap(),
             written: model.vocabulary().encode(begun),
             sampling: Sampling::default(),
@@ -348,7 +351,7 @@ async fn two_hundred_asks_survive_ten_deaths() {
         let routing =
             Routing { router, policy: threshold.into(), cloud, on_error: OnCloudError::Keep };
         let mut sequence = model.open().await.unwrap();
-        let plan = Plan {
+        let plan = SessionInput {
             prompt: model.vocabulary().prompt(&messages).unwrap(),
             written: vec![],
             sampling: Sampling::default(),

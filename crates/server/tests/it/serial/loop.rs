@@ -8,8 +8,8 @@ use std::{
 
 use cloud::Remote;
 use decode::{
-    Accepted, Edge, EdgeError, FinishReason, Limits, Message, OnCloudError, Plan, Relay, Routing,
-    Sampling, Session, Source, Stats, Step, Threshold, Token, Vocabulary,
+    Accepted, Edge, EdgeError, FinishReason, Limits, Message, OnCloudError, Relay, Routing,
+    Sampling, Session, SessionInput, Source, Stats, Step, Threshold, Token, Vocabulary,
 };
 use engine::{Model, Sequence};
 use router::RouterKind;
@@ -83,7 +83,7 @@ async fn joint(
         cloud,
         on_error: OnCloudError::Keep,
     };
-    let plan = Plan { prompt: prompt.clone(), written: vec![], sampling, limits: limits() };
+    let plan = SessionInput { prompt: prompt.clone(), written: vec![], sampling, limits: limits() };
     let mut edge = Counted { sequence: &mut sequence, read: 0 };
     let mut session = Session::new(&mut edge, Some(routing), plan).unwrap();
     let mut streamed = String::new();
@@ -103,7 +103,7 @@ async fn joint(
 async fn small_alone(model: &Model, sampling: Sampling) -> Vec<Token> {
     let mut sequence = model.open().await.unwrap();
     let prompt = model.vocabulary().prompt(&common::messages(QUESTION)).unwrap();
-    let plan = Plan { prompt, written: vec![], sampling, limits: limits() };
+    let plan = SessionInput { prompt, written: vec![], sampling, limits: limits() };
     let mut session =
         Session::<_, Box<dyn decode::Router>, Remote>::new(&mut sequence, None, plan).unwrap();
     while session.next().await.unwrap().is_some() {}
@@ -247,7 +247,8 @@ async fn a_cloud_that_dies_is_survived() {
         cloud,
         on_error: OnCloudError::Keep,
     };
-    let plan = Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
+    let plan =
+        SessionInput { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
     let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
     while !session.transcript().shown().iter().any(|t| t.source == Source::Cloud) {
         session.next().await.unwrap().unwrap();
@@ -331,8 +332,12 @@ async fn two_turns(between: impl Fn(&mut Sequence)) -> [Stats; 2] {
     for follow_up in ["Which is the sweetest?", ""] {
         let prompt = model.vocabulary().prompt(&messages).unwrap();
         let length = prompt.len();
-        let plan =
-            Plan { prompt, written: vec![], sampling: Sampling::default(), limits: limits() };
+        let plan = SessionInput {
+            prompt,
+            written: vec![],
+            sampling: Sampling::default(),
+            limits: limits(),
+        };
         let mut counted = Counted { sequence: &mut sequence, read: 0 };
         let mut session =
             Session::<_, Box<dyn decode::Router>, Remote>::new(&mut counted, None, plan).unwrap();

@@ -314,7 +314,12 @@ async fn a_caller_that_goes_away_stops_the_work(transport: Transport) {
 async fn a_client_survives_eviction_and_loss_of_step(transport: Transport) {
     let peer = Peer::new(transport, small()).await;
     let sampling = Sampling::default();
-    let ask = |tokens| Ask { tokens, text: "", want: decode::Want::Tokens(1), sampling: &sampling };
+    let ask = |tokens| Ask {
+        tokens,
+        text: "",
+        want: decode::AnswerLength::Tokens(1),
+        sampling: &sampling,
+    };
     // An answer that is begun so has one way to go on, whether it is read at once or in parts.
     let mut mine = peer.remote("Count to twenty.");
     mine.open().await.unwrap();
@@ -341,7 +346,7 @@ async fn a_client_survives_eviction_and_loss_of_step(transport: Transport) {
 async fn a_follow_up_takes_over_the_cache(transport: Transport) {
     let peer = Peer::new(transport, small()).await;
     let sampling = Sampling::default();
-    let want = decode::Want::Tokens(4);
+    let want = decode::AnswerLength::Tokens(4);
     let ask = Ask { tokens: &[], text: "", want, sampling: &sampling };
     let long = format!("{} What is the capital of France?", "Please think well. ".repeat(20));
     let mut client = peer.remote(&long);
@@ -385,11 +390,15 @@ async fn a_client_reads_every_refusal(transport: Transport) {
     let mut client = open(Prompt::Text("word".into())).await.unwrap();
     let sampling = Sampling::default();
     let ask = |tokens, want| Ask { tokens, text: "", want, sampling: &sampling };
-    let error = client.next(ask(&[], decode::Want::Tokens(0))).await.unwrap_err();
+    let error = client.next(ask(&[], decode::AnswerLength::Tokens(0))).await.unwrap_err();
     assert_eq!(error, refused("tokens must be from 1 to 256"));
-    let error = client.next(ask(&[Token(100); 300], decode::Want::Tokens(1))).await.unwrap_err();
+    let error =
+        client.next(ask(&[Token(100); 300], decode::AnswerLength::Tokens(1))).await.unwrap_err();
     assert_eq!(error, CloudError::ContextFull);
-    assert_eq!(client.next(ask(&[], decode::Want::Tokens(1))).await.unwrap().tokens.len(), 1);
+    assert_eq!(
+        client.next(ask(&[], decode::AnswerLength::Tokens(1))).await.unwrap().tokens.len(),
+        1
+    );
 }
 
 async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
@@ -400,7 +409,7 @@ async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
     let mut hasty = Remote::new(settings, opening).unwrap();
     hasty.open().await.unwrap();
     let sampling = Sampling::default();
-    let want = decode::Want::Tokens(256);
+    let want = decode::AnswerLength::Tokens(256);
     let ask = Ask { tokens: &[], text: "", want, sampling: &sampling };
     let started = Instant::now();
     let error = hasty.next(ask).await.unwrap_err();
@@ -410,7 +419,7 @@ async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
     let started = Instant::now();
     let mut other = peer.remote("Two?");
     other.open().await.unwrap();
-    other.next(Ask { want: decode::Want::Tokens(1), ..ask }).await.unwrap();
+    other.next(Ask { want: decode::AnswerLength::Tokens(1), ..ask }).await.unwrap();
     let freed = started.elapsed();
     let started = Instant::now();
     let whole = other.next(ask).await.unwrap();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use cloud::Remote;
-use decode::{Ask, Cloud, Sampling, Token, Want};
+use decode::{AnswerLength, Ask, Cloud, Sampling, Token};
 
 use crate::common::{
     peer::{Peer, Transport},
@@ -31,7 +31,7 @@ impl Growing {
 
     async fn ask(&mut self) {
         let sampling = Sampling::default();
-        let want = Want::Tokens(1);
+        let want = AnswerLength::Tokens(1);
         let ask = Ask { tokens: &self.accepted, text: "", want, sampling: &sampling };
         let started = Instant::now();
         let answer = self.remote.next(ask).await.unwrap();
