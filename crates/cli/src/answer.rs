@@ -16,11 +16,8 @@ use crate::{
     show::{Screen, print_json, say},
 };
 
-/// How an answer ended.
 pub enum End {
-    /// By itself.
     Whole,
-    /// By Ctrl-C.
     Interrupted,
     /// A model failed; what came before stands.
     Failed(tandem::Error),

@@ -62,7 +62,6 @@ impl EdgeArgs {
 }
 
 impl CloudModelArgs {
-    /// Where the large model is.
     pub fn config(&self) -> anyhow::Result<CloudConfig> {
         Ok(match self.place.address()? {
             _ if self.place.offline => CloudConfig::None,
@@ -108,7 +107,6 @@ impl CloudPlaceArgs {
         Ok(())
     }
 
-    /// How the cloud is asked.
     pub fn ask_config(&self) -> anyhow::Result<AskConfig> {
         let delay = match self.simulate_rtt.as_slice() {
             [] => None,
@@ -156,7 +154,6 @@ impl SamplingArgs {
 }
 
 impl GenerateArgs {
-    /// The pair these arguments describe.
     pub fn builder(&self) -> anyhow::Result<Builder> {
         let share_states = self.share_states;
         let ask = AskConfig { share_states, ..self.pair.cloud.place.ask_config()? };

@@ -1,7 +1,9 @@
 //! The figures of a generation, for people.
 
 use decode::{Exchange, FinishReason, Source};
-use tandem::{Generation, Mode, Share};
+use tandem::{Generation, Mode};
+
+use crate::show::percent;
 
 /// The last line on stderr.
 pub fn summary(generation: &Generation) -> String {
@@ -16,7 +18,7 @@ pub fn summary(generation: &Generation) -> String {
     if let Some(budget) = request.policy.current_budget().filter(|_| joint) {
         facts.push(format!(
             "budget {} ({:.1} % so far, threshold {:.3})",
-            Share::new(budget.share()).map_or_else(String::new, |share| share.to_string()),
+            percent(budget.share()),
             budget.realised().unwrap_or(0.0) * 100.0,
             budget.threshold().value()
         ));

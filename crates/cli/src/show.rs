@@ -7,6 +7,7 @@ use std::{
 
 use decode::{Accepted, Source, Span};
 use serde::Serialize;
+use tandem::Share;
 
 const CLOUD: &str = "\x1b[36m";
 const FALLBACK: &str = "\x1b[33m";
@@ -15,6 +16,11 @@ const PLAIN: &str = "\x1b[0m";
 /// Says something on stderr, if anybody listens.
 pub fn say(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// A share as people write it.
+pub fn percent(share: f32) -> String {
+    Share::new(share).map(|share| share.to_string()).unwrap_or_default()
 }
 
 /// One line of JSON on stdout.
@@ -85,7 +91,6 @@ impl Screen {
         out.flush()
     }
 
-    /// Ends the line.
     pub fn end(&self) -> io::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out)?;

@@ -114,11 +114,6 @@ impl<C: Cloud> Relay<C> {
         &self.transcript
     }
 
-    /// Takes the transcript out and drops the cloud.
-    pub fn into_transcript(self) -> Transcript {
-        self.transcript
-    }
-
     /// Returns the cloud with its cache, for the next generation, and the transcript.
     pub fn into_parts(self) -> (C, Transcript) {
         (self.cloud, self.transcript)

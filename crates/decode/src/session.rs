@@ -57,6 +57,20 @@ pub struct SessionInput {
     pub limits: Limits,
 }
 
+impl SessionInput {
+    /// Refuses what a session in a context of this many tokens cannot begin with.
+    pub fn check(&self, context: usize) -> Result<(), SessionError> {
+        if self.prompt.is_empty() {
+            return Err(SessionError::EmptyPrompt);
+        }
+        let tokens = self.prompt.len() + self.written.len();
+        if tokens >= context {
+            return Err(SessionError::PromptTooLong { tokens, context });
+        }
+        Ok(())
+    }
+}
+
 /// What a joint generation needs beside the edge.
 #[derive(Debug)]
 pub struct Routing<R, C> {
@@ -94,32 +108,26 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     pub fn new(
         mut edge: E,
         routing: Option<Routing<R, C>>,
-        plan: SessionInput,
+        input: SessionInput,
     ) -> Result<Self, SessionError> {
-        if plan.prompt.is_empty() {
-            return Err(SessionError::EmptyPrompt);
-        }
-        let initial = [plan.prompt.as_slice(), &plan.written].concat();
-        if initial.len() >= edge.context() {
-            let (tokens, context) = (initial.len(), edge.context());
-            return Err(SessionError::PromptTooLong { tokens, context });
-        }
+        input.check(edge.context())?;
+        let initial = [input.prompt.as_slice(), &input.written].concat();
         // The last token is read in any case: it gives the first logits.
         let read = edge.keep_common(&initial[..initial.len() - 1]);
         let vocabulary = edge.vocabulary();
-        let mut transcript = Transcript::new(plan.limits);
+        let mut transcript = Transcript::new(input.limits);
         let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
-        transcript.begin_with(plan.written.iter().map(piece).collect());
+        transcript.begin_with(input.written.iter().map(piece).collect());
         Ok(Self {
             vocabulary,
             edge,
             routing,
             exchange: None,
             cloud_error: None,
-            sampling: plan.sampling,
+            sampling: input.sampling,
             unread: initial[read..].to_vec(),
             read,
-            prompt: plan.prompt.len(),
+            prompt: input.prompt.len(),
             details: None,
             transcript,
         })
@@ -163,11 +171,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// Everything accepted so far, with its trace and statistics.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
-    }
-
-    /// Takes the transcript out and drops both models.
-    pub fn into_transcript(self) -> Transcript {
-        self.transcript
     }
 
     /// Returns the models with their caches, for the next generation, and the transcript.

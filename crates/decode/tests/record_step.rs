@@ -58,7 +58,7 @@ async fn a_step_is_shown_before_its_ask() {
         let plan = SessionInput { prompt, written: vec![], sampling, limits };
         let mut session = Session::new(edge, Some(routing), plan).unwrap();
         while session.next().await.unwrap().is_some() {}
-        tokens += session.into_transcript().tokens().len();
+        tokens += session.into_parts().2.tokens().len();
         let asked: Vec<_> = cloud.asked.iter().map(|accepted| before + accepted).collect();
         assert_eq!(cloud.shown, asked);
         asks += asked.len();

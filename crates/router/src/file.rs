@@ -121,7 +121,6 @@ impl RouterFile {
         Ok(Self { path: PathBuf::from("(not yet written)"), metadata, layers })
     }
 
-    /// What it says about itself.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
@@ -148,7 +147,6 @@ impl RouterFile {
         Ok(Self { path: path.to_owned(), ..file })
     }
 
-    /// Reads a router from memory.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
         let file = match Reader::new(bytes) {
             Ok(file) => file,
@@ -180,13 +178,7 @@ impl RouterFile {
     pub fn bytes(&self) -> Result<Vec<u8>, Flaw> {
         let damaged = |why: serde_json::Error| Flaw::Metadata { why: why.to_string() };
         let metadata = serde_json::to_string(&self.metadata).map_err(damaged)?;
-        let widths = widths(&self.metadata)?;
-        let mut file = Writer::new(KEY, metadata);
-        for (i, (layer, (weight, bias))) in self.layers.iter().zip(NAMES).enumerate() {
-            file.add(weight, &[widths[i + 1], widths[i]], &layer.weight);
-            file.add(bias, &[widths[i + 1]], &layer.bias);
-        }
-        Ok(file.bytes()?)
+        Ok(to_bytes(metadata, &self.layers, widths(&self.metadata)?)?)
     }
 
     /// Refuses to be used with another model than the one it was trained for.
@@ -211,6 +203,19 @@ impl RouterFile {
             },
         })
     }
+}
+
+fn to_bytes(
+    metadata: String,
+    layers: &[Layer; 3],
+    widths: [usize; 4],
+) -> Result<Vec<u8>, Malformed> {
+    let mut file = Writer::new(KEY, metadata);
+    for (i, (layer, (weight, bias))) in layers.iter().zip(NAMES).enumerate() {
+        file.add(weight, &[widths[i + 1], widths[i]], &layer.weight);
+        file.add(bias, &[widths[i + 1]], &layer.bias);
+    }
+    file.bytes()
 }
 
 /// How wide the inputs of each layer and the output are.
@@ -278,14 +283,7 @@ pub(crate) mod tests {
 
     /// A file with this metadata and the tensors of a small router.
     fn with_metadata(json: &str) -> Vec<u8> {
-        let small = router(2, Inputs::Hidden);
-        let mut file = Writer::new(KEY, json.into());
-        let widths = [2, 4, 2, 1];
-        for (i, (layer, (weight, bias))) in small.layers.iter().zip(NAMES).enumerate() {
-            file.add(weight, &[widths[i + 1], widths[i]], &layer.weight);
-            file.add(bias, &[widths[i + 1]], &layer.bias);
-        }
-        file.bytes().unwrap()
+        to_bytes(json.into(), &router(2, Inputs::Hidden).layers, [2, 4, 2, 1]).unwrap()
     }
 
     #[test]
@@ -305,8 +303,9 @@ pub(crate) mod tests {
     fn other_thresholds_are_kept() {
         let points = vec![Point { share: 0.5, threshold: 0.9 }];
         let file = router(2, Inputs::Hidden).with_calibration(Calibration::new(points));
+        assert_ne!(file.metadata().calibration, router(2, Inputs::Hidden).metadata().calibration);
         let read = RouterFile::from_bytes(&file.bytes().unwrap()).unwrap();
-        assert_eq!(read.metadata().calibration.threshold(0.1), Some(0.9));
+        assert_eq!(read.metadata().calibration, file.metadata().calibration);
     }
 
     #[test]

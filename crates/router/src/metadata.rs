@@ -13,23 +13,19 @@ pub const FORMAT: u32 = 1;
 /// What a router file says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// The format of the file.
     pub format: u32,
     /// The length of the model's hidden state.
     pub hidden: usize,
-    /// What the first layer is given.
     pub inputs: Inputs,
     /// The fingerprint of the model and its adapters: no other model's states mean the same.
     pub model: String,
     /// The model's name, for people.
     pub model_name: String,
-    /// What it was trained for.
     pub objective: Objective,
     /// A digest of the samples.
     pub data: String,
     /// Whether the samples were every token rather than word boundaries.
     pub ids: bool,
-    /// From shares of asked positions to thresholds.
     pub calibration: Calibration,
     pub report: Report,
 }
@@ -109,21 +105,6 @@ impl Calibration {
         &self.points
     }
 
-    /// The threshold for a share, on the straight line between the nearest points; beyond the first
-    /// and the last it stays there. `None` without points.
-    pub fn threshold(&self, share: f32) -> Option<f32> {
-        let after = self.points.iter().position(|point| point.share >= share);
-        match after {
-            None => self.points.last().map(|last| last.threshold),
-            Some(0) => self.points.first().map(|first| first.threshold),
-            Some(after) => {
-                let (low, high) = (self.points[after - 1], self.points[after]);
-                let way = (share - low.share) / (high.share - low.share);
-                Some(low.threshold + way * (high.threshold - low.threshold))
-            }
-        }
-    }
-
     /// Whether it is as [`Calibration::new`] makes it: files may hold anything.
     pub(crate) fn valid(&self) -> bool {
         self.points.iter().all(Point::valid) && self.points.is_sorted_by_key(|point| point.share)
@@ -163,10 +144,7 @@ pub struct UnknownName {
 
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hidden => "hidden",
-            Self::HiddenLogits => "hidden+logits",
-        })
+        self.serialize(f)
     }
 }
 
@@ -184,12 +162,7 @@ impl FromStr for Inputs {
 
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Citer => "citer",
-            Self::CiterS => "citer-s",
-            Self::CoLlm => "co-llm",
-            Self::Agree => "agree",
-        })
+        self.serialize(f)
     }
 }
 
@@ -210,16 +183,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_lie_on_straight_lines_and_stop_at_the_ends() {
+    fn points_are_sorted_and_those_outside_are_left_out() {
         let point = |share, threshold| Point { share, threshold };
         let calibration = Calibration::new(vec![point(0.2, 0.6), point(0.1, 0.4), point(2.0, 0.1)]);
-        for (share, threshold) in [(0.0, 0.4), (0.1, 0.4), (0.15, 0.5), (0.2, 0.6), (0.9, 0.6)] {
-            assert!((calibration.threshold(share).unwrap() - threshold).abs() < 1e-6, "{share}");
-        }
-        assert!(calibration.threshold(f32::NAN).unwrap().is_finite());
-        assert_eq!(Calibration::default().threshold(0.1), None);
-        let twice = Calibration::new(vec![point(0.1, 0.4), point(0.1, 0.5), point(0.2, 0.6)]);
-        assert!(twice.threshold(0.1).unwrap().is_finite());
+        assert_eq!(calibration.points(), [point(0.1, 0.4), point(0.2, 0.6)]);
     }
 
     #[test]

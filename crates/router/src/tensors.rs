@@ -22,11 +22,8 @@ pub enum Malformed {
 
 /// A number as safetensors keep it.
 pub trait Element: Copy {
-    /// Its name in the file.
     const DTYPE: Dtype;
-    /// Numbers from the bytes of a tensor.
     fn decode(bytes: &[u8]) -> Vec<Self>;
-    /// The bytes of a tensor with these numbers.
     fn encode(values: &[Self]) -> Vec<u8>;
 }
 
@@ -65,7 +62,6 @@ impl<'a> Reader<'a> {
         Ok(Self { tensors: SafeTensors::deserialize(bytes)?, metadata })
     }
 
-    /// An entry of the metadata.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }

@@ -1,10 +1,7 @@
 //! The options of a pair, and building it.
 
-use std::time::Duration;
-
-use cloud::{Delay, Endpoint, Engine, Settings};
+use cloud::{Endpoint, Engine, Settings};
 use decode::{Limits, OnCloudError, Sampling, Threshold};
-use engine::Adapter;
 use router::RouterKind;
 
 use crate::{
@@ -55,12 +52,6 @@ impl Builder {
         self
     }
 
-    /// Adds a LoRA adapter for the small model.
-    pub fn edge_adapter(mut self, adapter: Adapter) -> Self {
-        self.edge.adapters.push(adapter);
-        self
-    }
-
     /// Sets all options of the small model.
     pub fn edge_config(self, edge: EdgeConfig) -> Self {
         Self { edge, ..self }
@@ -94,21 +85,9 @@ impl Builder {
         Self { ask, ..self }
     }
 
-    /// The longest time of one ask. Later the cloud counts as failed.
-    pub fn ask_deadline(mut self, deadline: Duration) -> Self {
-        self.ask.deadline = deadline;
-        self
-    }
-
     /// What to do when the cloud fails in the middle of a text.
     pub fn on_cloud_error(mut self, on_error: OnCloudError) -> Self {
         self.ask.on_error = on_error;
-        self
-    }
-
-    /// Simulates a network with delay, jitter and loss in front of the cloud.
-    pub fn simulate_network(mut self, delay: Delay) -> Self {
-        self.ask.delay = Some(delay);
         self
     }
 
@@ -227,7 +206,7 @@ impl Builder {
         let preset = preset::load(store, given)?;
         let own_router = self.router.is_some();
         let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
-        preset::apply(store, &preset, edge, cloud, Some(&mut self.router))?;
+        preset::apply(store, &preset, edge, cloud, &mut self.router)?;
         // A preset's defaults were made for its own router.
         if !own_router && self.threshold.is_none() && self.budget.is_none() {
             let (threshold, budget) = preset::defaults(&preset)?;

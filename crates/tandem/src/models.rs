@@ -12,7 +12,7 @@ use engine::{Compute, LoadOptions, Model, Sequence, template};
 use tokio::sync::OnceCell;
 
 use crate::{
-    AskConfig, CloudConfig, EdgeConfig, Error, Machine, Store,
+    AskConfig, CloudConfig, EdgeConfig, Error, LocalCloud, Machine, Store,
     pair::{Introduction, Pair},
 };
 
@@ -83,14 +83,9 @@ impl Models {
         edge.options(store, machine, *seats)
     }
 
-    /// The engine's options to load the large model, if it runs in this process.
-    pub fn cloud_options(&self) -> Result<Option<LoadOptions>, Error> {
-        match &self.config.cloud {
-            CloudConfig::Local(cloud) => {
-                cloud.options(&self.config.store, &self.config.machine, self.config.seats).map(Some)
-            }
-            CloudConfig::None | CloudConfig::Remote(_) => Ok(None),
-        }
+    fn cloud_options(&self, cloud: &LocalCloud) -> Result<LoadOptions, Error> {
+        let PairConfig { store, machine, seats, .. } = &self.config;
+        cloud.options(store, machine, *seats)
     }
 
     /// Where the large model is.
@@ -107,39 +102,34 @@ impl Models {
         Ok(match &self.config.cloud {
             CloudConfig::None => "none".into(),
             CloudConfig::Remote(settings) => settings.target.to_string(),
-            CloudConfig::Local(_) => {
-                self.cloud_options()?.map_or_else(String::new, |options| options.name())
-            }
+            CloudConfig::Local(cloud) => self.cloud_options(cloud)?.name(),
         })
     }
 
     /// Identifies the cloud: by name and hash of the model in this process, or by the address of the
     /// server.
     pub fn cloud_description(&self) -> Result<String, Error> {
-        let name = self.cloud_name()?;
-        Ok(match self.cloud_options()? {
-            Some(options) => format!("{name} {}", options.fingerprint()?),
-            None => name,
-        })
+        let CloudConfig::Local(cloud) = &self.config.cloud else { return self.cloud_name() };
+        let options = self.cloud_options(cloud)?;
+        Ok(format!("{} {}", options.name(), options.fingerprint()?))
     }
 
     /// The settings to reach the cloud. A cloud in this process is started here, and its first
     /// session loads its model.
     async fn settings(&self) -> Result<&Settings, Error> {
         let make = || async {
-            let PairConfig { store, cloud, ask, machine, seats, .. } = &self.config;
-            let settings = match cloud {
+            let settings = match &self.config.cloud {
                 CloudConfig::None => return Err(Error::NoCloud("asking")),
                 CloudConfig::Remote(settings) => settings.as_ref().clone(),
                 CloudConfig::Local(cloud) => {
-                    let options = cloud.options(store, machine, *seats)?;
+                    let options = self.cloud_options(cloud)?;
                     // It is loaded later, but a file that is not a model should be refused now.
                     options.check()?;
                     let model = LazyModel::new(self.compute.clone(), options);
                     Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
                 }
             };
-            let AskConfig { deadline, on_error, delay, .. } = *ask;
+            let AskConfig { deadline, on_error, delay, .. } = self.config.ask;
             Ok(Settings { deadline, on_error, delay, ..settings })
         };
         self.settings.get_or_try_init(make).await

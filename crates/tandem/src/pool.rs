@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use decode::{Edge, Relay, Routing, Session, SessionError, SessionInput, Token, common_prefix};
+use decode::{Edge, Relay, Routing, Session, SessionInput, Token, common_prefix};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -212,20 +212,24 @@ impl<P: Pair> Lease<P> {
     /// Starts a text on this seat. What is in the caches of either side is not read again.
     pub async fn begin(mut self, request: ResolvedRequest) -> Result<Generation<P>, Error> {
         let ResolvedRequest { mode, on_error, sampling, .. } = request;
+        let input = SessionInput {
+            prompt: request.tokens.clone(),
+            written: request.written.clone(),
+            sampling,
+            limits: request.limits.clone(),
+        };
         if mode != Mode::Large {
-            self.edge().await?;
             // Checked here, because a session that cannot begin would drop both models.
-            self.check(&request)?;
+            input.check(self.edge().await?.context())?;
         }
         if mode != Mode::Small {
             let edge = (mode == Mode::Joint).then_some(request.tokens.as_slice());
             self.introduce(Introduction { prompt: &request.prompt, edge, on_error }).await?;
         }
-        let limits = request.limits.clone();
         let missing = || Error::Internal("a seat without its models".into());
         let state = if mode == Mode::Large {
             let cloud = self.seat.cloud.take().ok_or_else(missing)?;
-            let relay = Relay::new(cloud, sampling, limits);
+            let relay = Relay::new(cloud, sampling, input.limits);
             State::Relay(Box::new(match request.alternatives {
                 Some(_) => relay.with_details(),
                 None => relay,
@@ -240,28 +244,14 @@ impl<P: Pair> Lease<P> {
                 }),
                 Mode::Small | Mode::Large => None,
             };
-            let (prompt, written) = (request.tokens.clone(), request.written.clone());
             let edge = self.seat.edge.take().ok_or_else(missing)?;
-            let plan = SessionInput { prompt, written, sampling, limits };
-            let session = Session::new(edge, routing, plan)?;
+            let session = Session::new(edge, routing, input)?;
             State::Session(Box::new(match request.alternatives {
                 Some(alternatives) => session.with_details(alternatives),
                 None => session,
             }))
         };
         Ok(Generation::new(state, self, request))
-    }
-
-    fn check(&self, request: &ResolvedRequest) -> Result<(), SessionError> {
-        if request.tokens.is_empty() {
-            return Err(SessionError::EmptyPrompt);
-        }
-        let tokens = request.tokens.len() + request.written.len();
-        let context = self.seat.edge.as_ref().map_or(0, Edge::context);
-        if tokens >= context {
-            return Err(SessionError::PromptTooLong { tokens, context });
-        }
-        Ok(())
     }
 
     /// Takes both models back from a text, and remembers what the cloud was told and has written.

@@ -32,7 +32,7 @@ pub fn apply(
     preset: &Preset,
     edge: &mut EdgeConfig,
     cloud: Option<&mut CloudConfig>,
-    router: Option<&mut Option<RouterSpec>>,
+    router: &mut Option<RouterSpec>,
 ) -> Result<(), Error> {
     let manifest = preset.manifest();
     fill_model(store, preset, &manifest.edge, &mut edge.model, "--edge-model")?;
@@ -47,7 +47,7 @@ pub fn apply(
             cloud.adapters.extend(adapter(preset, side));
         }
     }
-    if let Some(router) = router.filter(|router| router.is_none() && !manifest.routers.is_empty()) {
+    if router.is_none() && !manifest.routers.is_empty() {
         let part = fitting_router(preset, kind)?;
         *router = Some(RouterSpec::File(preset.path(&part.file)));
     }

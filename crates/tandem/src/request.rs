@@ -54,11 +54,6 @@ impl Request {
         Self { mode: Some(mode), ..self }
     }
 
-    /// Sets the sampling parameters of both models.
-    pub fn sampling(self, sampling: Sampling) -> Self {
-        Self { sampling: Some(sampling), ..self }
-    }
-
     /// Sets where the text ends at the latest.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
@@ -67,11 +62,6 @@ impl Request {
     /// Sets the router, and its threshold or budget.
     pub fn routing(self, routing: RoutingOverrides) -> Self {
         Self { routing, ..self }
-    }
-
-    /// Records details with every token; see the field [`alternatives`](Self#structfield.alternatives).
-    pub fn alternatives(self, count: usize) -> Self {
-        Self { alternatives: Some(count), ..self }
     }
 }
 

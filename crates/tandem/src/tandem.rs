@@ -109,16 +109,16 @@ impl<P: Pair> Tandem<P> {
 
     /// Decides the options that a request leaves open, and checks them. Loads the small model if the
     /// mode needs it.
-    pub async fn resolve(&self, request: Request) -> Result<ResolvedRequest, Error> {
+    pub async fn resolve(&self, mut request: Request) -> Result<ResolvedRequest, Error> {
         let defaults = &self.shared.defaults;
         let mode = request.mode.unwrap_or(defaults.mode);
         let (router, policy) = self.shared.routers.choose(&request.routing)?;
         let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
-        let prompt = with_system(request.prompt, &defaults.system);
-        let tokens = self.tokens(mode, &prompt).await?;
+        add_system(&mut request.prompt, &defaults.system);
+        let tokens = self.tokens(mode, &request.prompt).await?;
         Ok(ResolvedRequest {
             mode,
-            prompt,
+            prompt: request.prompt,
             tokens,
             written: vec![],
             sampling,
@@ -182,15 +182,11 @@ impl<P: Pair> Tandem<P> {
 
 /// Adds the pair's system message to conversations without one, because the models' own defaults
 /// differ.
-fn with_system(prompt: Prompt, system: &str) -> Prompt {
-    match prompt {
-        Prompt::Messages(mut messages)
-            if messages.first().is_none_or(|m| m.role != Role::System) =>
-        {
-            messages.insert(0, Message::system(system));
-            Prompt::Messages(messages)
-        }
-        other => other,
+fn add_system(prompt: &mut Prompt, system: &str) {
+    if let Prompt::Messages(messages) = prompt
+        && messages.first().is_none_or(|message| message.role != Role::System)
+    {
+        messages.insert(0, Message::system(system));
     }
 }
 

@@ -26,7 +26,7 @@ pub use self::{bench::*, onnx::*, preset::*, pull::*, serve::*};
 #[cfg(feature = "lab")]
 pub use self::{eval::*, export::*, report::*, router::*};
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use cloud::{Delay, Engine};
@@ -37,10 +37,16 @@ use tandem::{RouterSpec, Share};
 
 use crate::config::{adapter, count, time};
 
+/// Version, commit, and the llama.cpp inside.
+static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("TANDEM_COMMIT"));
+    format!("{version} ({commit}, llama.cpp {})", engine::llama_version())
+});
+
 /// Two models write one text: a small one on this device writes almost all of it, and a large one in
 /// the cloud writes the few words where the small one cannot be trusted.
 #[derive(Debug, Parser)]
-#[command(name = "tandem", version = crate::commands::version::BUILD.as_str(), propagate_version = true)]
+#[command(name = "tandem", version = BUILD.as_str(), propagate_version = true)]
 pub struct Args {
     /// Log more to stderr; give it twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]

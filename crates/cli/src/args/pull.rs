@@ -5,14 +5,11 @@ use std::{path::PathBuf, str::FromStr};
 use clap::Args as ClapArgs;
 use models::hub::Name;
 
-/// What can be downloaded.
 #[derive(Clone, Debug)]
 pub enum Pullable {
     /// The default models.
     Models,
-    /// The library that runs ONNX models.
     Onnxruntime,
-    /// A model from the Hugging Face hub.
     Hub(Name),
 }
 

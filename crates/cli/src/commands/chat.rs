@@ -21,7 +21,6 @@ const HELP: &str = "/mode small|joint|large   who writes
 /help                     this list
 /quit                     leave (Ctrl-D too); Ctrl-C stops an answer";
 
-/// What a line means.
 #[derive(Debug, PartialEq)]
 enum Line {
     Say(String),

@@ -44,7 +44,6 @@ struct Check {
     advice: Option<String>,
 }
 
-/// What was found so far.
 #[derive(Default)]
 struct Findings(Vec<Check>);
 
@@ -97,7 +96,7 @@ fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow
     let mut wanted = args.router.clone();
     if let Some(given) = &args.preset {
         let (mut edge, preset) = (args.pair.edge.config(), preset::load(&store, given)?);
-        preset::apply(&store, &preset, &mut edge, None, Some(&mut wanted))?;
+        preset::apply(&store, &preset, &mut edge, None, &mut wanted)?;
     }
     let router = NamedRouter::choose(wanted.as_ref(), &store, &edge)?;
     match (router.fallback(), router.description()) {

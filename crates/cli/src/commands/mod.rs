@@ -21,4 +21,3 @@ pub mod rm;
 pub mod router;
 pub mod run;
 pub mod serve;
-pub mod version;

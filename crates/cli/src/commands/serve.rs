@@ -46,7 +46,6 @@ pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
     Ok(tandem)
 }
 
-/// The server of these arguments.
 pub async fn build(
     args: &ServeArgs,
     tandem: Tandem,

@@ -331,7 +331,7 @@ mod tests {
             if options.mode == Mode::Large {
                 let mut relay = Relay::new(cloud, sampling, limits);
                 while relay.next().await.unwrap().is_some() {}
-                return Ok(relay.into_transcript());
+                return Ok(relay.into_parts().1);
             }
             let edge = ScriptedEdge { model: Scripted::new("a"), read: 0 };
             let (policy, on_error) = (options.policy, OnCloudError::Fail);
@@ -339,7 +339,7 @@ mod tests {
             let plan = SessionInput { prompt: plan, written: vec![], sampling, limits };
             let mut session = Session::new(edge, Some(routing), plan).unwrap();
             while session.next().await.unwrap().is_some() {}
-            Ok(session.into_transcript())
+            Ok(session.into_parts().2)
         }
 
         async fn likelihood(&mut self, _: &str, answer: &str) -> Result<Option<f64>, ResultsError> {

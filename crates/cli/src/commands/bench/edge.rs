@@ -145,13 +145,13 @@ async fn whole_loop(
     };
     // One more: the first token comes with the prompt.
     let limits = Limits { max_tokens: tokens + 1, stops: vec![] };
-    let plan = SessionInput {
+    let input = SessionInput {
         prompt: prompt.to_vec(),
         written: vec![],
         sampling: Sampling::default(),
         limits,
     };
-    let mut session = Session::new(sequence, Some(routing), plan)?;
+    let mut session = Session::new(sequence, Some(routing), input)?;
     while session.next().await?.is_some() {}
     let stats = session.transcript().stats();
     ensure!(stats.tokens == tokens + 1, "the model ended its story after {} tokens", stats.tokens);

@@ -27,12 +27,6 @@ struct Models {
 }
 
 impl Models {
-    async fn new(tandem: &Tandem) -> anyhow::Result<Self> {
-        let pair = tandem.pair().clone();
-        let (edge, cloud) = (pair.open_edge().await?, pair.open_cloud().await?);
-        Ok(Self { pair, edge, cloud })
-    }
-
     /// Tells the cloud which conversation comes next.
     fn introduce(&mut self, messages: &[Message]) -> anyhow::Result<Vec<Token>> {
         let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
@@ -105,7 +99,9 @@ struct Figures {
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
     args.generate.pair.cloud.place.require_cloud("asks are measured")?;
     let tandem = args.generate.builder()?.build()?;
-    let mut models = Models::new(&tandem).await?;
+    let pair = tandem.pair().clone();
+    let (edge, cloud) = (pair.open_edge().await?, pair.open_cloud().await?);
+    let mut models = Models { pair, edge, cloud };
     let bench = Bench {
         router: tandem.routers().own().build(args.generate.sampling.seed.unwrap_or_default()),
         // Both loops judge alike: a budget would follow each its own way.
@@ -113,7 +109,9 @@ pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
         system: args.generate.system.clone(),
         tokens: args.tokens,
     };
-    bench.warm_up(&mut models).await?;
+    // Loading the models is not what is measured.
+    models.introduce(&bench.messages("Say hi."))?;
+    models.cloud.open().await?;
     let (mut ours, mut theirs) = (vec![], vec![]);
     // In turn, so that a slow moment of the machine is shared.
     for question in QUESTIONS.iter().take(args.prompts) {
@@ -132,28 +130,21 @@ struct Bench {
 }
 
 impl Bench {
-    /// Loading the models is not what is measured.
-    async fn warm_up(&self, models: &mut Models) -> anyhow::Result<()> {
-        models.introduce(&self.messages("Say hi."))?;
-        models.cloud.open().await?;
-        Ok(())
-    }
-
     fn messages(&self, question: &str) -> [Message; 2] {
         [Message::system(&self.system), Message::user(question)]
     }
 
     async fn tandem(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
-        let plan = self.plan(models, question).await?;
+        let input = self.input(models, question).await?;
         let cloud = &mut models.cloud;
-        finish(Session::new(&mut models.edge, Some(self.routing(cloud)), plan)?).await
+        finish(Session::new(&mut models.edge, Some(self.routing(cloud)), input)?).await
     }
 
     async fn original(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
-        let plan = self.plan(models, question).await?;
+        let input = self.input(models, question).await?;
         let edge = ForgetfulEdge { edge: &mut models.edge, text: vec![] };
         let cloud = ForgetfulCloud(&mut models.cloud);
-        finish(Session::new(edge, Some(self.routing(cloud)), plan)?).await
+        finish(Session::new(edge, Some(self.routing(cloud)), input)?).await
     }
 
     fn routing<C>(&self, cloud: C) -> Routing<&dyn Router, C> {
@@ -162,7 +153,7 @@ impl Bench {
     }
 
     /// Every answer begins with nothing read.
-    async fn plan(&self, models: &mut Models, question: &str) -> anyhow::Result<SessionInput> {
+    async fn input(&self, models: &mut Models, question: &str) -> anyhow::Result<SessionInput> {
         let messages = self.messages(question);
         models.edge.truncate(0);
         models.cloud.close().await;

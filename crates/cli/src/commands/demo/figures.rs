@@ -1,14 +1,14 @@
 //! What is said of three answers to one question: a table, and a sentence that follows from it.
 
 use decode::{Budget, Stats};
-use tandem::{Mode, Share};
+use tandem::Mode;
 
 use super::question::Question;
+use crate::show::percent;
 
 /// Speeds closer than this are the same: the machine is not that steady.
 const SAME_SPEED: f64 = 0.05;
 
-/// One mode's answer.
 pub struct Answer {
     mode: Mode,
     /// What it concludes, as people write it, where something is right.
@@ -20,15 +20,15 @@ pub struct Answer {
 
 struct Conclusion {
     /// `None` where the text concludes nothing.
-    said: Option<String>,
+    choice: Option<String>,
     right: bool,
 }
 
 impl Answer {
     pub fn new(mode: Mode, question: &Question, text: &str, stats: Stats) -> Self {
         let conclusion = question.is_right(text).map(|right| {
-            let said = question.conclusion(text).map(|choice| question.spelled(choice));
-            Conclusion { said, right }
+            let choice = question.conclusion(text).map(|choice| question.spelled(choice));
+            Conclusion { choice, right }
         });
         Self { mode, conclusion, text: text.trim().to_owned(), stats }
     }
@@ -37,8 +37,8 @@ impl Answer {
         format!("{:.1} %", self.stats.routed_share * 100.0)
     }
 
-    fn said(&self) -> Option<&str> {
-        self.conclusion.as_ref()?.said.as_deref()
+    fn choice(&self) -> Option<&str> {
+        self.conclusion.as_ref()?.choice.as_deref()
     }
 }
 
@@ -52,9 +52,9 @@ pub fn table(answers: &[Answer]) -> String {
     for answer in answers {
         let stats = &answer.stats;
         let mut row = vec![answer.mode.to_string()];
-        if let Some(Conclusion { said, right }) = &answer.conclusion {
+        if let Some(Conclusion { choice, right }) = &answer.conclusion {
             let verdict = if *right { "right" } else { "wrong" };
-            row.push(format!("{}, {verdict}", said.as_deref().unwrap_or("none")));
+            row.push(format!("{}, {verdict}", choice.as_deref().unwrap_or("none")));
         }
         row.push(answer.share());
         row.push(format!("{:.1}", stats.tokens_per_second));
@@ -92,8 +92,8 @@ pub fn verdict(small: &Answer, joint: &Answer, large: &Answer) -> String {
     if joint.conclusion.is_none() {
         return format!("{share} wrote {speed}; which answer is best is for you to judge.");
     }
-    let quoted = |answer: &Answer| answer.said().unwrap_or("nothing clear").to_owned();
-    if joint.said().is_none() || joint.said() != large.said() {
+    let quoted = |answer: &Answer| answer.choice().unwrap_or("nothing clear").to_owned();
+    if joint.choice().is_none() || joint.choice() != large.choice() {
         return format!(
             "{share} did not give the large model's answer: it said {} and the large model {}; it \
              wrote {speed}.",
@@ -103,7 +103,7 @@ pub fn verdict(small: &Answer, joint: &Answer, large: &Answer) -> String {
     }
     let wrong = joint.conclusion.as_ref().is_some_and(|c| !c.right);
     let wrong = if wrong { ", which is wrong" } else { "" };
-    let alone = if small.said() == joint.said() {
+    let alone = if small.choice() == joint.choice() {
         "as the small one did alone".to_owned()
     } else {
         format!("where the small one alone said {}", quoted(small))
@@ -129,7 +129,7 @@ fn speed(joint: &Answer, large: &Answer) -> String {
 pub fn budget(budget: &Budget, joint: &Answer) -> String {
     format!(
         "The budget of {} holds over a long run; one short answer may take more or less, and this one took {}.",
-        Share::new(budget.share()).map_or_else(String::new, |share| share.to_string()),
+        percent(budget.share()),
         joint.share()
     )
 }

@@ -1,6 +1,5 @@
 //! The two questions, and what an answer concludes.
 
-/// What is asked.
 pub struct Question {
     pub prompt: String,
     /// What can be answered, if one of several choices is right.
@@ -38,7 +37,6 @@ impl Question {
         named.filter_map(|(i, choice)| Some((behind.find(choice)?, i))).min().map(|(_, i)| i)
     }
 
-    /// A choice with its label.
     pub fn spelled(&self, choice: usize) -> String {
         let label = ('a'..).nth(choice).unwrap_or_default();
         format!("{} ({label})", self.choices.get(choice).unwrap_or(&""))

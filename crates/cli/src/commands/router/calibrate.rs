@@ -7,8 +7,12 @@ use lab::eval::{AnswerStyle, Example};
 use router::RouterFile;
 use tandem::NamedRouter;
 
-use super::percent;
-use crate::{args::CalibrateArgs, config::UsageError, progress::Bar, show::say};
+use crate::{
+    args::CalibrateArgs,
+    config::UsageError,
+    progress::Bar,
+    show::{percent, say},
+};
 
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];

@@ -6,8 +6,10 @@ use decode::Message;
 use router::RouterFile;
 use tandem::NamedRouter;
 
-use super::percent;
-use crate::{args::InspectArgs, show::print_json};
+use crate::{
+    args::InspectArgs,
+    show::{percent, print_json},
+};
 
 pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
     let file = RouterFile::read(&args.router)?;

@@ -7,8 +7,6 @@ mod train;
 
 use std::process::ExitCode;
 
-use tandem::Share;
-
 use crate::args::{RouterArgs, RouterCommand};
 
 pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
@@ -19,9 +17,4 @@ pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
         RouterCommand::Inspect(args) => inspect::inspect(args).await?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A share as people write it.
-fn percent(share: f32) -> String {
-    Share::new(share).map(|share| share.to_string()).unwrap_or_default()
 }

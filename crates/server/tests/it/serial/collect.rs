@@ -290,7 +290,7 @@ async fn shared(
     while let Some(span) = session.next().await.unwrap() {
         words.extend(span.tokens.iter().filter_map(|t| t.sent.clone()));
     }
-    let transcript = session.into_transcript();
+    let (_, _, transcript) = session.into_parts();
     let asked = transcript.shown().iter().filter_map(|t| t.logprob);
     assert!(asked.clone().count() == 4 && asked.map(f32::exp).all(|p| p > SURE), "{words}");
     let told = (transcript.text(), transcript.stats().sent_bytes, words);
