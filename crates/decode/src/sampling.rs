@@ -347,8 +347,8 @@ mod tests {
         let likeliest = likeliest(&LOGITS, 3);
         let ids: Vec<_> = likeliest.iter().map(|l| l.0.0).collect();
         assert_eq!(ids, [1, 3, 2]);
-        for (token, said) in likeliest {
-            assert!((said - logprob(&LOGITS, token)).abs() < 1e-6);
+        for (token, found) in likeliest {
+            assert!((found - logprob(&LOGITS, token)).abs() < 1e-6);
         }
         assert!(super::likeliest(&[f32::NAN, 1.0], 5).len() == 1);
     }

@@ -83,7 +83,7 @@ pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {
         let cause = error.to_string();
-        if !parts.iter().any(|said| said.contains(&cause)) {
+        if !parts.iter().any(|part| part.contains(&cause)) {
             parts.push(cause);
         }
         next = error.source();

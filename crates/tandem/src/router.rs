@@ -176,11 +176,6 @@ impl NamedRouter {
         Self { name, trained: None, fallback: None, table: vec![], build: Arc::new(build) }
     }
 
-    /// Adds a calibration table of shares and thresholds, so that budgets hold from the first token.
-    pub fn with_table(self, table: Vec<(f32, f32)>) -> Self {
-        Self { table, ..self }
-    }
-
     /// The name shown to users.
     pub fn name(&self) -> &str {
         &self.name
@@ -343,7 +338,7 @@ mod tests {
     #[test]
     fn a_request_chooses_router_and_policy() {
         let own = NamedRouter::custom("mine", Arc::new(router::Top1));
-        let own = own.with_table(vec![(0.05, 0.4), (0.1, 0.6)]);
+        let own = NamedRouter { table: vec![(0.05, 0.4), (0.1, 0.6)], ..own };
         let policy = ThresholdPolicy::budget(Budget::new(0.07, []));
         let registry = RouterRegistry::new(own, policy);
         let policy = |wanted: RoutingOverrides| registry.choose(&wanted).map(|(_, policy)| policy);

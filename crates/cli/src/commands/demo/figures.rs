@@ -156,11 +156,11 @@ mod tests {
     }
 
     /// Three answers to one choice; `joint` took so many tokens, and the speeds are joint's and large's.
-    fn choice(said: [&str; 3], cloud_tokens: usize, speeds: [f64; 2]) -> [Answer; 3] {
+    fn choice(concluded: [&str; 3], cloud_tokens: usize, speeds: [f64; 2]) -> [Answer; 3] {
         let example = super::super::question::common_sense();
-        let [small, joint, large] = said.map(|said| match said {
+        let [small, joint, large] = concluded.map(|answer| match answer {
             "" => String::new(),
-            said => format!("Therefore, the answer is {said}."),
+            answer => format!("Therefore, the answer is {answer}."),
         });
         [
             Answer::new(Mode::Small, &example, &small, stats(0, 120.0)),
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn the_sentence_follows_from_the_figures() {
         let (valley, mountain) = ("valley (c)", "mountain (e)");
-        for (said, tokens, speeds, says) in [
+        for (concluded, tokens, speeds, says) in [
             (
                 [valley, mountain, mountain],
                 2,
@@ -209,8 +209,8 @@ mod tests {
             ([valley, valley, mountain], 0, [60.0, 30.0], "never asked the large model"),
             ([valley, mountain, mountain], 2, [60.0, 0.0], "could not be measured"),
         ] {
-            let sentence = sentence(&choice(said, tokens, speeds));
-            assert!(sentence.contains(says), "{said:?}: {sentence}");
+            let sentence = sentence(&choice(concluded, tokens, speeds));
+            assert!(sentence.contains(says), "{concluded:?}: {sentence}");
         }
     }
 
@@ -219,8 +219,9 @@ mod tests {
         let example = super::super::question::plain();
         let answer = |mode, text, cloud| Answer::new(mode, &example, text, stats(cloud, 60.0));
         let (small, joint) = (answer(Mode::Small, "a", 0), answer(Mode::Joint, "b", 4));
-        let said = verdict(&small, &joint, &answer(Mode::Large, "c", 40));
-        assert!(said.starts_with("With 10.0 %") && said.ends_with("for you to judge."), "{said}");
+        let judged = verdict(&small, &joint, &answer(Mode::Large, "c", 40));
+        assert!(judged.starts_with("With 10.0 %"), "{judged}");
+        assert!(judged.ends_with("for you to judge."), "{judged}");
         let same = verdict(&small, &joint, &answer(Mode::Large, " b\n", 40));
         assert!(same.contains("the large model's text word for word, at about"), "{same}");
         let table = table(&[small, joint]);

@@ -40,11 +40,9 @@ pub async fn demo(args: PairArgs) -> anyhow::Result<ExitCode> {
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
         || args.cloud.place.cloud.is_some();
-    let mut out = io::stdout().lock();
     let screen = Screen::new();
     let mark = if screen.has_colour() { "coloured" } else { "in ⟦ ⟧" };
-    writeln!(out, "Words from the large model are {mark}.\n")?;
-    drop(out);
+    writeln!(io::stdout(), "Words from the large model are {mark}.\n")?;
     let builder = args
         .builder(None)?
         .max_tokens(MAX_TOKENS)
