@@ -5,11 +5,9 @@ use std::{fmt, str::FromStr};
 use reqwest::Url;
 use url::Host;
 
-/// Where a cloud is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(Url);
 
-/// Not an address.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AddressError {
     given: String,

@@ -22,7 +22,6 @@ enum State {
     HalfOpen { pause: Duration },
 }
 
-/// Decides whether a cloud may be asked.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: State,

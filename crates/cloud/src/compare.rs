@@ -38,7 +38,6 @@ pub fn probe_messages() -> Vec<Message> {
 pub struct Match {
     /// Same vocabulary: ids can travel. All below this number mean the same on both sides.
     pub vocabulary: Result<usize, String>,
-    /// Same chat template.
     pub template: Result<(), String>,
 }
 

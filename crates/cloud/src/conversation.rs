@@ -375,7 +375,6 @@ impl Conversation {
         Question { context, tokens, sampling, seed, slot: self.slot, stream: None }
     }
 
-    /// What the engine thinks of a continuation behind what was accepted.
     pub async fn score(
         &self,
         accepted: &[Token],

@@ -12,10 +12,8 @@ use serde_json::Value;
 
 use crate::{Address, Key};
 
-/// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// The largest answer read: an endless one must not fill the memory.
@@ -30,9 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// How a server is reached. Certificates are always verified.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it is.
     pub address: Address,
-    /// The key it wants, if any.
     pub key: Option<Key>,
     /// Certificates (PEM) of an authority of one's own, trusted besides the system's.
     pub authority: Option<Vec<u8>>,
@@ -183,7 +179,6 @@ impl Http {
         serde_json::from_slice(&reply.body).map_err(|e| self.garbled(e.to_string()))
     }
 
-    /// What a bad reply means.
     pub fn refusal(&self, reply: &Reply) -> CloudError {
         let words = words(&reply.body);
         if is_context_full(reply.status, &words) {
@@ -199,11 +194,9 @@ impl Http {
     }
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: u16,
-    /// Its content type.
     kind: String,
     pub body: Vec<u8>,
     retry_after: Option<Duration>,

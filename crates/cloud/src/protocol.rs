@@ -34,7 +34,6 @@ pub enum Prompt {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// What both sides begin with.
     pub prompt: Prompt,
     /// The edge's vocabulary. Ids travel if it is the cloud's, or if there is no edge at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +50,6 @@ pub struct Open {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeModel {
-    /// What people call it.
     pub name: String,
     /// Of the model and its adapters, by their contents.
     pub fingerprint: String,
@@ -64,9 +62,7 @@ pub struct EdgeModel {
 pub struct Opened {
     /// Its name, and the right to use it.
     pub session: String,
-    /// What will travel.
     pub exchange: Exchange,
-    /// The cloud's vocabulary.
     pub vocabulary: Fingerprint,
     /// Tokens the session may hold.
     pub context: usize,
@@ -81,9 +77,7 @@ pub struct Opened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {
-    /// They are collected.
     Welcome,
-    /// They are not to be sent, and why.
     Refused(String),
 }
 
@@ -91,13 +85,10 @@ pub enum Sharing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Piece {
-    /// Where ids travel.
     Ids(Vec<Token>),
-    /// Where text does.
     Text(String),
 }
 
-/// How much is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Want {
@@ -110,7 +101,6 @@ pub enum Want {
 /// A prefix of what was accepted, so that two sides can tell whether they mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefix {
-    /// How much was accepted.
     pub position: usize,
     /// [`prefix_hash`] of it.
     pub hash: String,
@@ -128,9 +118,7 @@ pub struct Next {
     pub hash: String,
     /// What was accepted since.
     pub append: Piece,
-    /// How much is wanted.
     pub want: Want,
-    /// How the cloud is to choose.
     #[serde(default)]
     pub sampling: Sampling,
     /// What the edge saw here, where the cloud welcomed that.
@@ -157,20 +145,16 @@ pub struct EdgeState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
-    /// The text ends here.
     Stop,
-    /// The context is full.
     Length,
 }
 
 /// What comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
-    /// In order.
     pub tokens: Vec<Answered>,
     /// `None` when only the wanted amount was reached.
     pub finish_reason: Option<Finish>,
-    /// Counts and times.
     #[serde(flatten)]
     pub cost: Cost,
 }
@@ -209,9 +193,7 @@ pub struct Score {
 /// What the cloud thinks of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scores {
-    /// For every token of it.
     pub tokens: Vec<Judged>,
-    /// Counts and times.
     #[serde(flatten)]
     pub cost: Cost,
 }
@@ -219,17 +201,14 @@ pub struct Scores {
 /// One token of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judged {
-    /// The given token.
     #[serde(flatten)]
     pub given: Answered,
     /// What the cloud would have chosen.
     pub greedy: Answered,
 }
 
-/// Something went wrong.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// What.
     pub error: Problem,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,9 +218,7 @@ pub struct Failure {
 /// An error in OpenAI's shape.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
-    /// For people.
     pub message: String,
-    /// The kind.
     #[serde(rename = "type")]
     pub kind: String,
     /// For programs: one of [`code`].
@@ -250,42 +227,29 @@ pub struct Problem {
 
 /// What [`Problem::code`] can be.
 pub mod code {
-    /// The request makes no sense.
     pub const INVALID: &str = "invalid_request";
-    /// No or a wrong key.
     pub const UNAUTHORIZED: &str = "unauthorized";
-    /// There is nothing at this address.
     pub const NOT_FOUND: &str = "not_found";
-    /// The body is too large.
     pub const TOO_LARGE: &str = "too_large";
     /// Position, prefix or sequence number are not the cloud's.
     pub const CONFLICT: &str = "conflict";
-    /// The session was evicted.
     pub const EVICTED: &str = "evicted";
     /// There never was such a session, or not since this server started.
     pub const UNKNOWN_SESSION: &str = "unknown_session";
     /// The conversation does not fit the context.
     pub const CONTEXT_FULL: &str = "context_full";
-    /// All sessions are busy.
     pub const BUSY: &str = "busy";
-    /// The model failed.
     pub const MODEL: &str = "model_failed";
-    /// The server itself failed.
     pub const INTERNAL: &str = "internal_error";
 }
 
-/// The server is alive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Health {
-    /// `ok`.
     pub status: String,
-    /// `tandem-cloud`.
     pub service: String,
-    /// Of the program.
     pub version: String,
     /// Whether the model is in memory yet.
     pub loaded: bool,
-    /// Sessions held.
     pub sessions: usize,
     /// Bytes of its weights, and of its cache for each token; known once it is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

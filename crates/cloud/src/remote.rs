@@ -30,10 +30,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
 const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Where a cloud is.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// At an address.
     Http(Endpoint),
     /// In this process, called directly.
     InProcess(Arc<Service>),
@@ -51,9 +49,7 @@ impl fmt::Display for Target {
 /// How a cloud is reached and treated.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it is.
     pub target: Target,
-    /// Who it is, if that is known.
     pub engine: Option<Engine>,
     /// Which of its models, if it has several.
     pub model: Option<String>,
@@ -102,9 +98,7 @@ pub(crate) enum Client {
 /// What is known of a cloud once it has answered.
 #[derive(Clone, Debug)]
 pub struct Introduction {
-    /// Who it is.
     pub engine: Engine,
-    /// What it said of itself.
     pub about: EngineInfo,
     /// What it has in common with the edge; `None` for Tandem's own cloud, which compares
     /// fingerprints when a session is opened.

@@ -303,7 +303,6 @@ fn duration(ms: f64) -> Duration {
     Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
 }
 
-/// What one try brought.
 #[derive(Debug)]
 enum Attempt {
     Answered(Answer),

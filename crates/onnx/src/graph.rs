@@ -66,7 +66,6 @@ impl ElementType {
     }
 }
 
-/// One dimension of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimension {
     Fixed(i64),
@@ -113,7 +112,6 @@ pub struct Node<'a> {
     pub bytes: &'a [u8],
 }
 
-/// An attribute of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute<'a> {
     Int(i64),
@@ -150,7 +148,6 @@ impl<'a> Node<'a> {
         Ok(None)
     }
 
-    /// An integer attribute.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.attribute(name) {
             Ok(Some(Attribute::Int(value))) => Some(value),
@@ -227,7 +224,6 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// The node that produces a tensor.
     pub fn producer(&self, tensor: &str) -> Option<&Node<'a>> {
         self.producers.get(tensor).and_then(|&i| self.nodes.get(i))
     }

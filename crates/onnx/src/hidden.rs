@@ -57,7 +57,6 @@ const QUANTIZE_OPS: [&str; 2] = ["DynamicQuantizeLinear", "QuantizeLinear"];
 /// Operations whose result is constant if their input is.
 const CONSTANT_OPS: [&str; 5] = ["Transpose", "Cast", "Identity", "DequantizeLinear", "Reshape"];
 
-/// The hidden state of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     /// The tensor's name in its graph or branch.
@@ -130,7 +129,6 @@ impl From<GraphError> for SearchError {
 }
 
 impl Hidden {
-    /// Finds the hidden state of a file's graph.
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
         let path = || file.path().to_owned();
         find(&Scope { graph, outer: None }, 0)
@@ -156,7 +154,6 @@ impl Hidden {
         }
     }
 
-    /// Takes a tensor that the user has named.
     pub fn named(file: &File, graph: &Graph<'_>, tensor: &str) -> Result<Self, OnnxError> {
         let scope = Scope { graph, outer: None };
         if !graph.producers.contains_key(tensor) {

@@ -22,20 +22,15 @@ pub(crate) use vllm::Vllm;
 /// Who answers at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// Tandem's own cloud server.
     Tandem,
-    /// SGLang.
     Sglang,
-    /// vLLM.
     Vllm,
-    /// llama.cpp's server.
     LlamaServer,
     /// Anything else that has `/v1/completions`.
     OpenAi,
 }
 
 impl Engine {
-    /// All there are.
     pub const ALL: [Self; 5] =
         [Self::Tandem, Self::Sglang, Self::Vllm, Self::LlamaServer, Self::OpenAi];
 
@@ -78,12 +73,9 @@ impl FromStr for Engine {
     }
 }
 
-/// What a server said of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// Its version.
     pub version: Option<String>,
-    /// The model it serves.
     pub model: Option<String>,
     /// Tokens a conversation may have there.
     pub context: Option<usize>,
@@ -113,7 +105,6 @@ impl Context<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub context: Context<'a>,
-    /// How many tokens.
     pub tokens: usize,
     pub sampling: &'a Sampling,
     /// Of this very position.
@@ -124,12 +115,10 @@ pub(crate) struct Question<'a> {
     pub stream: Option<&'a str>,
 }
 
-/// What came next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Completion {
     /// Without the token that ended the text. `None` where the engine gives none.
     pub ids: Option<Vec<Token>>,
-    /// All of it.
     pub text: String,
     /// Of each token as far as the engine says; in order.
     pub logprobs: Vec<Option<f32>>,
@@ -177,7 +166,6 @@ impl Request {
     }
 }
 
-/// What is wrong with a reply.
 pub(crate) type ReplyError = String;
 
 /// How one engine is spoken to. Routes it lacks are `None`.
@@ -230,7 +218,6 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Why it cannot judge.
     fn cannot_score(&self) -> &'static str {
         "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that"
     }
@@ -261,13 +248,11 @@ pub(crate) fn top_k(sampling: &Sampling) -> i64 {
     i64::try_from(sampling.top_k).ok().filter(|k| *k > 0).unwrap_or(-1)
 }
 
-/// Reads a list of ids.
 pub(crate) fn ids(value: Option<&Value>) -> Result<Vec<Token>, ReplyError> {
     let list = value.and_then(Value::as_array).ok_or("no token ids where they should be")?;
     list.iter().map(id).collect()
 }
 
-/// Reads an id.
 pub(crate) fn id(value: &Value) -> Result<Token, ReplyError> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
     id.map(Token).ok_or_else(|| format!("{value} is no token id"))
@@ -290,7 +275,6 @@ pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|d| *d < plausible)
 }
 
-/// Reads text.
 pub(crate) fn string(value: &Value, path: &str) -> Option<String> {
     value.pointer(path)?.as_str().map(str::to_owned)
 }

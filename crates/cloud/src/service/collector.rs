@@ -25,7 +25,6 @@ pub trait Collector: Send + Sync + fmt::Debug {
     /// Takes one sample. Must not wait: an answer waits for it.
     fn take(&self, sample: Observation<'_>);
 
-    /// How many samples there were.
     fn counts(&self) -> SampleCounts;
 
     /// Keeps what is left, and takes no more.
@@ -44,11 +43,9 @@ pub struct SampleCounts {
 /// One position of a conversation, seen from both sides.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
-    /// The cloud's vocabulary.
     pub vocabulary: &'a dyn Vocabulary,
     /// What travels in the session.
     pub exchange: Exchange,
-    /// What the edge saw.
     pub edge: &'a DecodedState,
     /// The token the cloud held likeliest.
     pub likeliest: Token,

@@ -26,7 +26,6 @@ pub(crate) enum Refusal {
     /// The two sides have not accepted the same.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
 }
@@ -40,7 +39,6 @@ impl Conversation {
         self.exchange
     }
 
-    /// What it began with.
     pub fn prompt(&self) -> &[Token] {
         &self.prompt
     }
@@ -50,7 +48,6 @@ impl Conversation {
         &self.tokens
     }
 
-    /// Where text travels.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -60,7 +57,6 @@ impl Conversation {
         [self.prompt.as_slice(), &self.tokens].concat()
     }
 
-    /// How much was accepted.
     pub fn position(&self) -> usize {
         match self.exchange {
             Exchange::Ids => self.tokens.len(),

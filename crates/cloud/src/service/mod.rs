@@ -89,7 +89,6 @@ impl Service {
         }
     }
 
-    /// How many sessions are open.
     pub fn sessions(&self) -> usize {
         self.sessions.count()
     }

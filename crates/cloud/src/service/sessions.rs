@@ -70,7 +70,6 @@ struct Table {
     clock: u64,
 }
 
-/// All sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
     table: Mutex<Table>,

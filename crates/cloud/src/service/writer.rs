@@ -19,7 +19,6 @@ const LONGEST_WORD: usize = 24;
 /// The most tokens one answer has.
 const LONGEST_ANSWER: usize = 256;
 
-/// What to write.
 pub(crate) struct Task {
     pub want: Want,
     pub sampling: Sampling,

@@ -14,7 +14,6 @@ use crate::http::{
 /// A context of a million characters, four times over.
 const LIMITS: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(30) };
 
-/// What a route takes.
 pub(crate) struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {

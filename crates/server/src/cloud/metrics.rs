@@ -13,7 +13,6 @@ use prometheus_client::{
 
 use crate::http::metrics::RequestCounter;
 
-/// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
     pub requests: RequestCounter,

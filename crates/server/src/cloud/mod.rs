@@ -28,7 +28,6 @@ use crate::{
 };
 pub use ::cloud::service::LazyModel;
 
-/// How the server behaves.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Keys, one of which every request must bring; none for all.

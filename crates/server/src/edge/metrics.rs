@@ -12,7 +12,6 @@ use crate::http::metrics::RequestCounter;
 
 type Labelled = Family<[(&'static str, String); 1], Counter>;
 
-/// What is counted.
 pub struct Metrics {
     registry: Registry,
     pub requests: RequestCounter,
@@ -112,7 +111,6 @@ impl Metrics {
         add(self.cached.get_or_create(&side("cloud")).inner(), cached.unwrap_or(0));
     }
 
-    /// A text's reader went away.
     pub fn cancelled(&self) {
         self.cancelled.inc();
     }

@@ -22,34 +22,25 @@ const AHEAD: usize = 1;
 /// What happens while texts are made.
 #[derive(Debug)]
 pub enum Event {
-    /// Tokens of a text.
     Tokens {
-        /// Which text.
         text: usize,
-        /// In order.
         tokens: Vec<Accepted>,
     },
-    /// A text is over.
     End {
-        /// Which text.
         text: usize,
-        /// How it ended.
         ending: Box<Ending>,
     },
     /// There will be no more.
     Failed(ApiError),
 }
 
-/// How a text ended.
 #[derive(Debug)]
 pub struct Ending {
     /// What ended it: the model, a limit, the reader or a failure.
     pub reason: FinishReason,
-    /// The prompt's tokens.
     pub prompt_tokens: usize,
     /// Of them, those that were not read again.
     pub cached_tokens: usize,
-    /// What it tells of itself.
     pub summary: Summary,
 }
 

@@ -56,7 +56,6 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Who is let in.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// Keys, one of which every request must bring, if there are any.
@@ -67,7 +66,6 @@ pub struct Access {
     pub no_key: &'static str,
 }
 
-/// Refuses whoever brings no valid key.
 pub async fn check_key(
     State(access): State<Arc<Access>>,
     request: Request,

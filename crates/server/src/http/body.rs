@@ -20,7 +20,6 @@ const DRAINED: usize = 60 << 20;
 /// What the body of a request may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// The most bytes.
     pub bytes: usize,
     /// The longest it may take to arrive.
     pub time: Duration,
@@ -68,7 +67,6 @@ async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
     Ok(read)
 }
 
-/// Reads a value from JSON text.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(wrong_value)?;

@@ -19,7 +19,6 @@ use super::ApiError;
 pub struct RequestCounter(Family<[(&'static str, String); 2], Counter>);
 
 impl RequestCounter {
-    /// Adds it to the figures of a server.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("requests", "Requests answered, by route and status", self.0.clone());
     }
@@ -40,7 +39,6 @@ pub async fn count(
     response
 }
 
-/// All figures, as Prometheus reads them.
 pub fn response(registry: &Registry) -> Result<Response, ApiError> {
     let mut text = String::new();
     encode(&mut text, registry).map_err(|error| ApiError::internal(&error))?;

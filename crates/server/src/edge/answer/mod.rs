@@ -46,7 +46,6 @@ impl Usage {
     }
 }
 
-/// A whole text.
 #[derive(Debug)]
 struct Text {
     tokens: Vec<Accepted>,
@@ -54,7 +53,6 @@ struct Text {
 }
 
 impl<S: Shape> Answer<S> {
-    /// The frame of an answer to this request.
     pub fn new(request: Arc<GenerationRequest>) -> Self {
         let random = || RandomState::new().hash_one(0u8);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -145,14 +143,12 @@ impl<S: Shape> Answer<S> {
         Some(chunk)
     }
 
-    /// The chunk that ends a text.
     fn last(&self, index: usize, ending: Ending) -> CompletionChunk<S::ChunkChoice> {
         let mut chunk = self.frame(Some(S::end(index, ending.reason.into())));
         chunk.tandem = Some(ChunkDetails::Summary(Box::new(ending.summary)));
         chunk
     }
 
-    /// The chunk that counts.
     fn count(&self, usage: Usage) -> CompletionChunk<S::ChunkChoice> {
         CompletionChunk { usage: Some(Some(usage)), ..self.frame(None) }
     }

@@ -13,7 +13,6 @@ use crate::edge::summary::Summary;
 /// Some tokens of one text.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// Which text.
     pub index: usize,
     pub tokens: &'a [Accepted],
     /// How many alternatives each token tells, if log-probabilities are asked for.
@@ -31,7 +30,6 @@ pub trait Shape: Send + 'static {
     type Choice: Serialize;
     type ChunkChoice: Serialize;
 
-    /// A whole text.
     fn choice(part: &Part<'_>, finish: FinishReason) -> Self::Choice;
 
     /// Has a text tell of itself, where it is one of several.
@@ -40,10 +38,8 @@ pub trait Shape: Send + 'static {
     /// What opens a text in a stream, where the route has that.
     fn opening(index: usize) -> Option<Self::ChunkChoice>;
 
-    /// More of a text.
     fn more(part: &Part<'_>) -> Self::ChunkChoice;
 
-    /// The end of a text.
     fn end(index: usize, finish: FinishReason) -> Self::ChunkChoice;
 }
 

@@ -16,7 +16,6 @@ use crate::{edge::writer::Event, http::ApiError};
 /// How often a silent stream shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(10);
 
-/// An answer on its way.
 struct Chunks<S> {
     answer: Answer<S>,
     events: mpsc::Receiver<Event>,

@@ -15,7 +15,6 @@ use crate::http::ApiError;
 /// The most log-probabilities a token may tell.
 const LOGPROBS: usize = 20;
 
-/// A request, checked.
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
     let (request, extras) = ChatCompletionRequest::read(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;

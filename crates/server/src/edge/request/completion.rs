@@ -14,7 +14,6 @@ use crate::http::ApiError;
 /// The most log-probabilities a token may tell.
 const LOGPROBS: usize = 5;
 
-/// A request, checked.
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
     let (request, extras) = CompletionRequest::read(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;

@@ -31,36 +31,27 @@ const TRACED_ALTERNATIVES: usize = 5;
 pub struct GenerationRequest {
     /// The model's name, as the answer repeats it.
     pub model: &'static str,
-    /// Who writes.
     pub mode: Mode,
     /// Texts to begin with: a chat has one.
     pub prompts: Vec<Prompt>,
     /// Texts for each.
     pub choices: usize,
-    /// How tokens are chosen.
     pub sampling: Sampling,
-    /// When to end.
     pub limits: Limits,
-    /// Who judges.
     pub router: NamedRouter,
-    /// How strictly.
     pub policy: ThresholdPolicy,
-    /// What a failure of the cloud means.
     pub on_error: OnCloudError,
     /// Whether every token is told.
     pub trace: bool,
     /// How many log-probabilities besides its own each token tells, if they are asked for.
     pub logprobs: Option<usize>,
-    /// How it is told.
     pub delivery: Delivery,
 }
 
 /// How an answer is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// All at once.
     Whole,
-    /// As it is made.
     Stream {
         /// With a last chunk that counts tokens.
         usage: bool,
