@@ -4,11 +4,7 @@ use std::fmt;
 
 use decode::{Exchange, Token, Vocabulary};
 
-use super::{
-    conversation::known,
-    error::ServiceError,
-    sessions::{Session, refuse},
-};
+use super::{conversation::known, error::ServiceError, sessions::Session};
 use crate::{
     protocol::{EdgeModel, EdgeState},
     seen::DecodedState,
@@ -91,8 +87,7 @@ pub(crate) fn read(
     };
     let exchange = session.conversation.exchange();
     if exchange == Exchange::Ids {
-        let known = known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed]);
-        known.map_err(|refusal| refuse(refusal, session))?;
+        known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed])?;
     }
     let state = seen.read(shared.hidden, exchange);
     state.map(Some).map_err(|reason| ServiceError::invalid(format!("edge: {reason}")))

@@ -75,10 +75,7 @@ fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ServiceError> {
         Prompt::Messages(messages) if messages.is_empty() => Ok(vec![]),
         Prompt::Messages(messages) => Ok(vocabulary.prompt(messages)?),
         Prompt::Text(text) => Ok(vocabulary.raw_prompt(text)),
-        Prompt::Tokens(ids) => match known(vocabulary.as_ref(), ids) {
-            Ok(()) => Ok(ids.clone()),
-            Err(refusal) => Err(ServiceError::invalid(refusal.to_string())),
-        },
+        Prompt::Tokens(ids) => known(vocabulary.as_ref(), ids).map(|()| ids.clone()),
     }
 }
 

@@ -7,7 +7,7 @@ use engine::EngineError;
 
 use super::{
     Service, ServiceError,
-    sessions::{Session, advance, refuse},
+    sessions::{Session, advance},
     writer::milliseconds,
 };
 use crate::protocol::{Cost, Judged, Prefix, Score, Scores};
@@ -20,8 +20,7 @@ impl Service {
         let session = guard.session()?;
         advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
         let vocabulary = session.sequence.model().vocabulary().clone();
-        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation);
-        let given = given.map_err(|refusal| refuse(refusal, session))?;
+        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation)?;
         if given.is_empty() {
             return Err(ServiceError::invalid("the continuation is empty"));
         }

@@ -9,11 +9,7 @@ use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{
-    collector::SharedStates,
-    conversation::{Conversation, Refusal},
-    error::ServiceError,
-};
+use super::{collector::SharedStates, conversation::Conversation, error::ServiceError};
 use crate::protocol::{Answer, Piece, Prefix};
 
 /// How many evicted sessions are remembered, to tell their owners so.
@@ -47,18 +43,7 @@ pub(crate) fn advance(
     append: &Piece,
 ) -> Result<(), ServiceError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
-    let moved = session.conversation.advance(vocabulary.as_ref(), prefix, append);
-    moved.map_err(|refusal| refuse(refusal, session))
-}
-
-/// Tells a caller why it cannot go on.
-pub(crate) fn refuse(refusal: Refusal, session: &Session) -> ServiceError {
-    match refusal {
-        Refusal::Conflict(message) => {
-            ServiceError::conflict(message, session.conversation.prefix())
-        }
-        Refusal::Invalid(message) => ServiceError::invalid(message),
-    }
+    session.conversation.advance(vocabulary.as_ref(), prefix, append)
 }
 
 type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
