@@ -6,7 +6,10 @@ use decode::{CloudError, Message, Token};
 use serde_json::Value;
 
 use crate::{
-    engine::{Completion, Context, Dialect, Question, ReplyError, Request, Scored, Templated},
+    engine::{
+        CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request, Scored,
+        Templated,
+    },
     http::Http,
 };
 
@@ -69,21 +72,19 @@ impl EngineConnection {
 
     /// Special tokens in the text are read as such.
     pub async fn tokenize(&self, text: &str) -> Result<Vec<Token>, CloudError> {
-        let reply = self
-            .send(&self.route(self.dialect.tokenize(text, false))?, SIDE_REQUEST_TIMEOUT)
-            .await?;
-        self.sane(self.dialect.tokens(&reply))
+        self.tokens(self.dialect.tokenize(text, false)).await
     }
 
     /// The ids of a conversation in the engine's own template.
     pub async fn ids_of(&self, templated: Templated) -> Result<Vec<Token>, CloudError> {
-        let text = match templated {
-            Templated::Ids(ids) => return Ok(ids),
-            Templated::Text(text) => text,
-        };
-        let reply = self
-            .send(&self.route(self.dialect.tokenize(&text, true))?, SIDE_REQUEST_TIMEOUT)
-            .await?;
+        match templated {
+            Templated::Ids(ids) => Ok(ids),
+            Templated::Text(text) => self.tokens(self.dialect.tokenize(&text, true)).await,
+        }
+    }
+
+    async fn tokens(&self, request: Option<Request>) -> Result<Vec<Token>, CloudError> {
+        let reply = self.send(&self.route(request)?, SIDE_REQUEST_TIMEOUT).await?;
         self.sane(self.dialect.tokens(&reply))
     }
 
@@ -107,8 +108,8 @@ impl EngineConnection {
         within: Duration,
     ) -> Result<Vec<Scored>, CloudError> {
         let Some(request) = self.dialect.score(ids, from) else {
-            let (engine, what) = (self.http.engine(), self.dialect.cannot_score());
-            return Err(CloudError::Unsupported { engine, what });
+            let engine = self.http.engine();
+            return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });
         };
         let reply = self.send(&request, within).await?;
         self.sane(self.dialect.scores(&reply, ids, from))

@@ -4,7 +4,7 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, ids,
+    Completion, Dialect, Engine, Question, ReplyError, Request, Templated, count, ids,
     milliseconds, string,
 };
 
@@ -21,20 +21,20 @@ impl Dialect for LlamaServer {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut body = super::sampling(question);
-        body.insert("prompt".into(), question.context.value());
-        body.insert("n_predict".into(), json!(question.tokens));
-        body.insert("top_k".into(), json!(question.sampling.top_k));
-        body.insert("typical_p".into(), json!(1));
-        body.insert("repeat_penalty".into(), json!(question.sampling.repetition_penalty));
-        body.insert("repeat_last_n".into(), json!(PENALTY_WINDOW));
-        body.insert("seed".into(), json!(question.seed));
-        body.insert("cache_prompt".into(), json!(true));
-        body.insert("return_tokens".into(), json!(true));
-        body.insert("n_probs".into(), json!(1));
+        body["prompt"] = question.context.value();
+        body["n_predict"] = json!(question.tokens);
+        body["top_k"] = json!(question.sampling.top_k);
+        body["typical_p"] = json!(1);
+        body["repeat_penalty"] = json!(question.sampling.repetition_penalty);
+        body["repeat_last_n"] = json!(PENALTY_WINDOW);
+        body["seed"] = json!(question.seed);
+        body["cache_prompt"] = json!(true);
+        body["return_tokens"] = json!(true);
+        body["n_probs"] = json!(1);
         if let Some(slot) = question.slot {
-            body.insert("id_slot".into(), json!(slot));
+            body["id_slot"] = json!(slot);
         }
-        Request::new("/completion", body.into())
+        Request::new("/completion", body)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -82,14 +82,6 @@ impl Dialect for LlamaServer {
     fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
         let prompt = string(reply, "/prompt").ok_or("no prompt")?;
         Ok(Templated::Text(prompt))
-    }
-
-    fn score(&self, _: &[Token], _: usize) -> Option<Request> {
-        None
-    }
-
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
-        Err(self.cannot_score().into())
     }
 }
 

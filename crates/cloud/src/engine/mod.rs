@@ -12,7 +12,7 @@ mod vllm;
 use std::{fmt, str::FromStr, time::Duration};
 
 use decode::{Message, Sampling, Token};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(crate) use llama_server::LlamaServer;
 pub(crate) use openai::OpenAi;
@@ -168,6 +168,10 @@ impl Request {
 
 pub(crate) type ReplyError = String;
 
+/// Said of an engine that cannot judge a continuation.
+pub(crate) const CANNOT_SCORE: &str =
+    "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that";
+
 /// How one engine is spoken to. Routes it lacks are `None`.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn engine(&self) -> Engine;
@@ -188,26 +192,40 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     /// The ids of a text in which special tokens are read as such. `whole`: the text is a whole
     /// prompt, to which the engine may still have to add a beginning.
-    fn tokenize(&self, text: &str, whole: bool) -> Option<Request>;
+    fn tokenize(&self, _text: &str, _whole: bool) -> Option<Request> {
+        None
+    }
 
     fn tokens(&self, reply: &Value) -> Result<Vec<Token>, ReplyError> {
         ids(reply.get("tokens"))
     }
 
-    fn detokenize(&self, ids: &[Token]) -> Option<Request>;
+    fn detokenize(&self, _ids: &[Token]) -> Option<Request> {
+        None
+    }
 
-    fn text(&self, reply: &Value) -> Result<String, ReplyError>;
+    fn text(&self, _reply: &Value) -> Result<String, ReplyError> {
+        Err("it has no route for that".into())
+    }
 
     /// A conversation, ready for the assistant's answer.
-    fn template(&self, messages: &[Message]) -> Option<Request>;
+    fn template(&self, _messages: &[Message]) -> Option<Request> {
+        None
+    }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError>;
+    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
+        self.tokens(reply).map(Templated::Ids)
+    }
 
     /// Judges everything behind the first `from` ids in one prefill.
-    fn score(&self, ids: &[Token], from: usize) -> Option<Request>;
+    fn score(&self, _ids: &[Token], _from: usize) -> Option<Request> {
+        None
+    }
 
     /// For every id from `from` on, in order.
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError>;
+    fn scores(&self, _: &Value, _ids: &[Token], _from: usize) -> Result<Vec<Scored>, ReplyError> {
+        Err(CANNOT_SCORE.into())
+    }
 
     /// Opens a session that is sent only what is new.
     fn open_stream(&self) -> Option<Request> {
@@ -217,23 +235,21 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn close_stream(&self, _: &str) -> Option<Request> {
         None
     }
-
-    fn cannot_score(&self) -> &'static str {
-        "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that"
-    }
 }
 
 /// Sampling as most engines name it. Everything is said: an engine's own defaults, or its model's,
 /// would change the answer.
-pub(crate) fn sampling(question: &Question<'_>) -> Map<String, Value> {
-    let s = question.sampling;
-    let mut map = Map::new();
-    map.insert("temperature".into(), json!(s.temperature));
-    map.insert("top_p".into(), json!(s.top_p));
-    map.insert("min_p".into(), json!(s.min_p));
-    map.insert("presence_penalty".into(), json!(0));
-    map.insert("frequency_penalty".into(), json!(0));
-    map
+pub(crate) fn sampling(question: &Question<'_>) -> Value {
+    let Sampling { temperature, top_p, min_p, .. } = question.sampling;
+    json!({
+        "temperature": temperature, "top_p": top_p, "min_p": min_p,
+        "presence_penalty": 0, "frequency_penalty": 0,
+    })
+}
+
+/// The tokens of a prompt that were read, where the engine says how many were cached.
+pub(crate) fn uncached(prompt: Option<usize>, cached: Option<usize>) -> Option<usize> {
+    prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached))
 }
 
 /// What an engine without sessions cannot count: it takes every ask for a new text, and what was

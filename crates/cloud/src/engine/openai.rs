@@ -1,11 +1,9 @@
 //! Any server with OpenAI's `/v1/completions`: text alone goes both ways.
 
-use decode::{Message, Sampling, Token};
+use decode::Sampling;
 use serde_json::{Value, json};
 
-use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, string,
-};
+use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, string, uncached};
 
 #[derive(Clone, Debug)]
 pub(crate) struct OpenAi {
@@ -57,38 +55,10 @@ impl Dialect for OpenAi {
                 .unwrap_or(usize::from(!text.is_empty())),
             text,
             end: finish.as_deref() == Some("stop"),
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
+            prefilled: uncached(prompt, cached),
             cached,
             ..Completion::default()
         })
-    }
-
-    fn tokenize(&self, _: &str, _: bool) -> Option<Request> {
-        None
-    }
-
-    fn detokenize(&self, _: &[Token]) -> Option<Request> {
-        None
-    }
-
-    fn text(&self, _: &Value) -> Result<String, ReplyError> {
-        Err("it has no route for that".into())
-    }
-
-    fn template(&self, _: &[Message]) -> Option<Request> {
-        None
-    }
-
-    fn templated(&self, _: &Value) -> Result<Templated, ReplyError> {
-        Err("it has no route for that".into())
-    }
-
-    fn score(&self, _: &[Token], _: usize) -> Option<Request> {
-        None
-    }
-
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
-        Err(self.cannot_score().into())
     }
 }
 

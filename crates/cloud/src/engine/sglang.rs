@@ -4,8 +4,8 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
-    id, ids, string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, count, id, ids,
+    string, top_k, uncached,
 };
 
 /// How long a session may lie idle before the server forgets it, in seconds.
@@ -24,22 +24,21 @@ impl Dialect for Sglang {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut sampling = super::sampling(question);
-        sampling.insert("max_new_tokens".into(), json!(question.tokens));
-        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
-        let penalty = question.sampling.repetition_penalty;
-        sampling.insert("repetition_penalty".into(), json!(penalty));
-        sampling.insert("sampling_seed".into(), json!(question.seed));
+        sampling["max_new_tokens"] = json!(question.tokens);
+        sampling["top_k"] = json!(top_k(question.sampling));
+        sampling["repetition_penalty"] = json!(question.sampling.repetition_penalty);
+        sampling["sampling_seed"] = json!(question.seed);
         let mut body = json!({
             "sampling_params": sampling,
             "return_logprob": true,
             // Log-probabilities of the prompt would keep its cache from being used.
             "logprob_start_len": -1,
         });
-        let (name, context) = match question.context {
-            Context::Ids(ids) => ("input_ids", json!(ids)),
-            Context::Text(text) => ("text", json!(text)),
+        let name = match question.context {
+            Context::Ids(_) => "input_ids",
+            Context::Text(_) => "text",
         };
-        body[name] = context;
+        body[name] = question.context.value();
         if let Some(stream) = question.stream {
             body["session_params"] = json!({ "id": stream });
         }
@@ -64,7 +63,7 @@ impl Dialect for Sglang {
             text: string(reply, "/text").unwrap_or_default(),
             decoded,
             end,
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
+            prefilled: uncached(prompt, cached),
             cached,
             // It tells only how long everything took.
             decode: reply
@@ -93,10 +92,6 @@ impl Dialect for Sglang {
     fn template(&self, messages: &[Message]) -> Option<Request> {
         let body = json!({ "messages": messages, "add_generation_prompt": true });
         Some(Request::new("/tokenize", body))
-    }
-
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
-        self.tokens(reply).map(Templated::Ids)
     }
 
     fn open_stream(&self) -> Option<Request> {

@@ -5,8 +5,8 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
-    ids, string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, count, ids,
+    string, top_k, uncached,
 };
 
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ impl Vllm {
     const COMPLETIONS: &str = "/v1/completions";
 
     fn request(&self, path: &'static str, mut body: Value) -> Request {
-        if let (Some(model), Some(map)) = (&self.model, body.as_object_mut()) {
-            map.insert("model".into(), json!(model));
+        if let Some(model) = &self.model {
+            body["model"] = json!(model);
         }
         Request::new(path, body)
     }
@@ -36,22 +36,21 @@ impl Dialect for Vllm {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut sampling = super::sampling(question);
-        sampling.insert("max_tokens".into(), json!(question.tokens));
-        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
-        let penalty = question.sampling.repetition_penalty;
-        sampling.insert("repetition_penalty".into(), json!(penalty));
-        sampling.insert("seed".into(), json!(question.seed));
-        sampling.insert("logprobs".into(), json!(1));
+        sampling["max_tokens"] = json!(question.tokens);
+        sampling["top_k"] = json!(top_k(question.sampling));
+        sampling["repetition_penalty"] = json!(question.sampling.repetition_penalty);
+        sampling["seed"] = json!(question.seed);
+        sampling["logprobs"] = json!(1);
         if let (true, Context::Ids(ids)) = (self.generate, question.context) {
             let body =
                 json!({ "token_ids": ids, "sampling_params": sampling, "output_mode": "text" });
             return self.request(Self::GENERATE, body);
         }
-        sampling.insert("prompt".into(), question.context.value());
-        sampling.insert("return_token_ids".into(), json!(true));
+        sampling["prompt"] = question.context.value();
+        sampling["return_token_ids"] = json!(true);
         // The template has put every special token where it belongs.
-        sampling.insert("add_special_tokens".into(), json!(false));
-        self.request(Self::COMPLETIONS, sampling.into())
+        sampling["add_special_tokens"] = json!(false);
+        self.request(Self::COMPLETIONS, sampling)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -71,7 +70,7 @@ impl Dialect for Vllm {
             text: string(choice, "/text").unwrap_or_default(),
             decoded,
             end,
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
+            prefilled: uncached(prompt, cached),
             cached,
             ..Completion::default()
         })
@@ -93,10 +92,6 @@ impl Dialect for Vllm {
     fn template(&self, messages: &[Message]) -> Option<Request> {
         let body = json!({ "messages": messages, "add_generation_prompt": true });
         Some(self.request("/tokenize", body))
-    }
-
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
-        self.tokens(reply).map(Templated::Ids)
     }
 
     fn score(&self, ids: &[Token], _: usize) -> Option<Request> {
