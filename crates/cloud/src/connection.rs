@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{
     engine::{
-        CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request, Scored,
-        Templated,
+        CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request, Templated,
     },
     http::Http,
+    protocol::ScoredToken,
 };
 
 /// How long anything but an answer may take.
@@ -46,7 +46,7 @@ impl EngineConnection {
         self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
         let completion = self.sane(self.dialect.answer(&reply))?;
-        let written = completion.ids.as_ref().map_or(completion.decoded, Vec::len);
+        let written = completion.ids.as_ref().map_or(completion.usage.decoded, Vec::len);
         if written > question.tokens {
             let asked = question.tokens;
             let reason = format!("{written} tokens came where {asked} were asked for");
@@ -106,7 +106,7 @@ impl EngineConnection {
         ids: &[Token],
         from: usize,
         within: Duration,
-    ) -> Result<Vec<Scored>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let Some(request) = self.dialect.score(ids, from) else {
             let engine = self.http.engine();
             return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });

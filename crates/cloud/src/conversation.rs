@@ -12,8 +12,8 @@ use crate::{
     EdgeSide, Match, Opening,
     compare::compare,
     connection::EngineConnection,
-    engine::{Completion, Context, EngineInfo, Question, Scored, Templated},
-    protocol::Prompt,
+    engine::{Completion, Context, EngineInfo, Question, Templated},
+    protocol::{Prompt, ScoredToken},
 };
 
 /// How many tokens are asked for where a word is wanted: most words are whole with one or two, and
@@ -257,7 +257,8 @@ impl Conversation {
         let mut question = self.question(Context::Ids(&context[held..]), wanted.min(room), ask);
         question.stream = stream.as_ref().map(|s| s.id.as_str());
         let completion = self.connection.complete(&question, within).await?;
-        let counted = completion.prefilled.zip(completion.cached).map(|(a, b)| a + b);
+        let usage = completion.usage;
+        let counted = usage.prefilled.zip(usage.cached).map(|(a, b)| a + b);
         match (stream.as_mut(), counted) {
             (Some(stream), Some(counted)) if counted == context.len() => {
                 let written = completion.ids.iter().flatten().chain(&completion.closing);
@@ -283,7 +284,8 @@ impl Conversation {
         let tokens = ids.iter().zip(texts).zip(logprobs);
         let tokens =
             tokens.map(|((&id, text), logprob)| Answered { id: Some(id), text, logprob }).collect();
-        Ok((Answer { tokens, full, ..answer(&completion) }, completion.slot))
+        let Completion { end, times, slot, .. } = completion;
+        Ok((Answer { tokens, end, full, usage, times }, slot))
     }
 
     /// Nothing but known ids leaves this machine: one engine dies of others.
@@ -343,7 +345,7 @@ impl Conversation {
             let question = Question { slot, ..question };
             let completion = self.connection.complete(&question, within).await?;
             slot = completion.slot.or(slot);
-            total = combine(total, answer(&completion));
+            add_cost(&mut total, &completion);
             let text = completion.text.trim_end_matches(BROKEN);
             let broken = text.len() < completion.text.len();
             let stopped = completion.end || completion.full;
@@ -380,7 +382,7 @@ impl Conversation {
         accepted: &[Token],
         continuation: &[Token],
         within: Duration,
-    ) -> Result<Vec<Scored>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let Some(Beginning::Ids(prompt)) = &self.prompt else {
             let engine = self.connection.dialect().engine().title();
             let what = "can label only where ids travel";
@@ -393,35 +395,17 @@ impl Conversation {
     }
 }
 
-fn answer(completion: &Completion) -> Answer {
-    Answer {
-        tokens: vec![],
-        end: completion.end,
-        full: completion.full,
-        usage: Usage {
-            prefilled: completion.prefilled,
-            cached: completion.cached,
-            decoded: completion.decoded,
-        },
-        times: Times {
-            cloud_prefill: completion.prefill.unwrap_or_default(),
-            cloud_decode: completion.decode.unwrap_or_default(),
-            ..Times::default()
-        },
-    }
-}
-
 /// A word that was asked for twice cost both.
-fn combine(mut total: Answer, more: Answer) -> Answer {
-    let first = total.usage.decoded == 0;
-    let add = |a: Option<usize>, b: Option<usize>| if first { b } else { Some(a? + b?) };
+fn add_cost(total: &mut Answer, completion: &Completion) {
+    let (before, more) = (total.usage, completion.usage);
+    let add =
+        |a: Option<usize>, b: Option<usize>| if before.decoded == 0 { b } else { Some(a? + b?) };
     total.usage = Usage {
-        prefilled: add(total.usage.prefilled, more.usage.prefilled),
-        cached: add(total.usage.cached, more.usage.cached),
-        decoded: total.usage.decoded + more.usage.decoded,
+        prefilled: add(before.prefilled, more.prefilled),
+        cached: add(before.cached, more.cached),
+        decoded: before.decoded + more.decoded,
     };
-    total.times += more.times;
-    total
+    total.times += completion.times;
 }
 
 /// Text as tokens without ids: as many as the engine wrote, the text with the first. A word is one.
@@ -432,7 +416,7 @@ fn pieces(text: &str, completion: &Completion, want: Want) -> Vec<Answered> {
     let count = match want {
         Want::Word => 1,
         Want::Tokens(n) => {
-            (completion.decoded - usize::from(completion.end).min(completion.decoded)).clamp(1, n)
+            completion.usage.decoded.saturating_sub(usize::from(completion.end)).clamp(1, n)
         }
     };
     let piece = |i| Answered {

@@ -193,18 +193,27 @@ pub struct Score {
 /// What the cloud thinks of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scores {
-    pub tokens: Vec<Judged>,
+    pub tokens: Vec<ScoredToken>,
     #[serde(flatten)]
     pub cost: Cost,
 }
 
 /// One token of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Judged {
+pub struct ScoredToken {
     #[serde(flatten)]
     pub given: Answered,
     /// What the cloud would have chosen.
     pub greedy: Answered,
+}
+
+impl ScoredToken {
+    /// From ids and their log-probabilities, of engines that give no texts.
+    pub(crate) fn of_ids(given: (Token, f32), greedy: (Token, f32)) -> Self {
+        let token =
+            |(id, logprob)| Answered { id: Some(id), text: String::new(), logprob: Some(logprob) };
+        Self { given: token(given), greedy: token(greedy) }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step, Token};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     engine::{Engine, EngineInfo},
     http::Http,
     probe::probe,
-    protocol::{EdgeModel, Judged, Piece},
+    protocol::{EdgeModel, Piece, ScoredToken},
     service::Service,
     tandem::TandemClient,
     transport::{HERE, InProcess, Transport},
@@ -229,13 +229,12 @@ impl Remote {
         &mut self,
         accepted: Ask<'_>,
         continuation: Piece,
-    ) -> Result<Vec<Judged>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let deadline = self.settings()?.deadline;
         match (self.client().await?, continuation) {
             (Client::Tandem(client), piece) => client.score(&accepted, piece, deadline).await,
             (Client::Engine(client), Piece::Ids(ids)) => {
-                let scored = client.score(accepted.tokens, &ids, deadline).await?;
-                Ok(scored.into_iter().map(Judged::from).collect())
+                client.score(accepted.tokens, &ids, deadline).await
             }
             (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
                 engine: client.connection().dialect().engine().title(),
@@ -423,19 +422,5 @@ impl Cloud for Remote {
 
     fn take_sent(&mut self) -> Sent {
         self.connection.as_ref().map(|(_, transport)| transport.take_sent()).unwrap_or_default()
-    }
-}
-
-impl From<crate::engine::Scored> for Judged {
-    fn from(scored: crate::engine::Scored) -> Self {
-        let answered = |id: Token, logprob: f32| decode::Answered {
-            id: Some(id),
-            text: String::new(),
-            logprob: Some(logprob),
-        };
-        Self {
-            given: answered(scored.id, scored.logprob),
-            greedy: answered(scored.greedy, scored.greedy_logprob),
-        }
     }
 }

@@ -7,7 +7,7 @@ use decode::{Answer, Ask, CloudError, Exchange, Opened, Step, Times, Token, Usag
 use crate::{
     Opening,
     protocol::{
-        self, EdgeModel, EdgeState, Health, Judged, Next, Open, Piece, Prompt, Score, Sharing,
+        self, EdgeModel, EdgeState, Health, Next, Open, Piece, Prompt, Score, ScoredToken, Sharing,
         Want, code, id_bytes, prefix_hash,
     },
     transport::Transport,
@@ -164,7 +164,7 @@ impl TandemClient {
         accepted: &Ask<'_>,
         continuation: Piece,
         within: Duration,
-    ) -> Result<Vec<Judged>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
         let Next { position, hash, append, .. } = session.request(accepted);
         let score = Score { position, hash, append, continuation };

@@ -1,11 +1,10 @@
 //! llama.cpp's server: `/completion`, with the conversation pinned to a slot.
 
-use decode::{Message, Token};
+use decode::{Message, Times, Token, Usage};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Templated, count, ids,
-    milliseconds, string,
+    Completion, Dialect, Engine, Question, ReplyError, Request, Templated, count, ids, string, time,
 };
 
 /// How many of the latest tokens a penalty looks at, as on the edge.
@@ -49,13 +48,18 @@ impl Dialect for LlamaServer {
             logprobs: logprobs(reply, &tokens),
             ids: Some(tokens),
             text: string(reply, "/content").ok_or("no content")?,
-            decoded,
             end,
             full: reply.get("truncated") == Some(&json!(true)),
-            prefilled: count(reply, "/timings/prompt_n"),
-            cached: count(reply, "/timings/cache_n"),
-            prefill: milliseconds(reply, "/timings/prompt_ms"),
-            decode: milliseconds(reply, "/timings/predicted_ms"),
+            usage: Usage {
+                prefilled: count(reply, "/timings/prompt_n"),
+                cached: count(reply, "/timings/cache_n"),
+                decoded,
+            },
+            times: Times {
+                cloud_prefill: time(reply, "/timings/prompt_ms", 1000.0),
+                cloud_decode: time(reply, "/timings/predicted_ms", 1000.0),
+                ..Times::default()
+            },
             closing: None,
             slot: reply.get("id_slot").and_then(Value::as_i64).filter(|slot| *slot >= 0),
         })
@@ -116,8 +120,9 @@ mod tests {
         let answer = LlamaServer.answer(&reply).unwrap();
         assert_eq!(answer.ids, Some([314, 10813, 116, 218].map(Token).to_vec()));
         assert_eq!(answer.logprobs, [Some(-0.5), None, None, Some(-1.5)]);
-        assert_eq!((answer.prefilled, answer.cached, answer.slot), (Some(2), Some(16), Some(1)));
-        assert_eq!(answer.prefill, Some(Duration::from_micros(10_500)));
+        assert_eq!(answer.usage, Usage { prefilled: Some(2), cached: Some(16), decoded: 4 });
+        assert_eq!(answer.slot, Some(1));
+        assert_eq!(answer.times.cloud_prefill, Duration::from_micros(10_500));
         assert!(!answer.end && !answer.full);
     }
 
@@ -125,8 +130,8 @@ mod tests {
     fn the_token_that_ends_the_text_is_not_part_of_it() {
         let reply = json!({ "content": "", "tokens": [2], "stop_type": "eos" });
         let answer = LlamaServer.answer(&reply).unwrap();
-        assert!(answer.end && answer.ids == Some(vec![]) && answer.decoded == 1);
-        assert_eq!(answer.cached, None);
+        assert!(answer.end && answer.ids == Some(vec![]) && answer.usage.decoded == 1);
+        assert_eq!(answer.usage.cached, None);
     }
 
     #[test]

@@ -11,8 +11,10 @@ mod vllm;
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use decode::{Message, Sampling, Token};
+use decode::{Message, Sampling, Times, Token, Usage};
 use serde_json::{Value, json};
+
+use crate::protocol::ScoredToken;
 
 pub(crate) use llama_server::LlamaServer;
 pub(crate) use openai::OpenAi;
@@ -122,28 +124,16 @@ pub(crate) struct Completion {
     pub text: String,
     /// Of each token as far as the engine says; in order.
     pub logprobs: Vec<Option<f32>>,
-    /// Tokens written, the one that ended the text included.
-    pub decoded: usize,
     /// The text ends here.
     pub end: bool,
     /// The context is full here.
     pub full: bool,
-    pub prefilled: Option<usize>,
-    pub cached: Option<usize>,
-    pub prefill: Option<Duration>,
-    pub decode: Option<Duration>,
+    /// What was written counts the token that ended the text.
+    pub usage: Usage,
+    pub times: Times,
     pub slot: Option<i64>,
     /// The token that ended the text, where the engine keeps it in its session.
     pub closing: Option<Token>,
-}
-
-/// One token of a text that was to be judged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scored {
-    pub id: Token,
-    pub logprob: f32,
-    pub greedy: Token,
-    pub greedy_logprob: f32,
 }
 
 /// A conversation in the engine's own template.
@@ -223,7 +213,12 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// For every id from `from` on, in order.
-    fn scores(&self, _: &Value, _ids: &[Token], _from: usize) -> Result<Vec<Scored>, ReplyError> {
+    fn scores(
+        &self,
+        _reply: &Value,
+        _ids: &[Token],
+        _from: usize,
+    ) -> Result<Vec<ScoredToken>, ReplyError> {
         Err(CANNOT_SCORE.into())
     }
 
@@ -247,9 +242,10 @@ pub(crate) fn sampling(question: &Question<'_>) -> Value {
     })
 }
 
-/// The tokens of a prompt that were read, where the engine says how many were cached.
-pub(crate) fn uncached(prompt: Option<usize>, cached: Option<usize>) -> Option<usize> {
-    prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached))
+/// What an engine that counts a prompt's tokens and those of them in its cache has read.
+pub(crate) fn usage(prompt: Option<usize>, cached: Option<usize>, decoded: usize) -> Usage {
+    let prefilled = prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached));
+    Usage { prefilled, cached, decoded }
 }
 
 /// What an engine without sessions cannot count: it takes every ask for a new text, and what was
@@ -280,15 +276,12 @@ pub(crate) fn count(value: &Value, path: &str) -> Option<usize> {
     u32::try_from(count).ok().map(|n| n as usize)
 }
 
-/// Reads milliseconds; nonsense counts nothing.
-pub(crate) fn milliseconds(value: &Value, path: &str) -> Option<Duration> {
-    seconds(value.pointer(path)?.as_f64()? / 1000.0)
-}
-
-/// A time another clock told; nonsense counts nothing.
-pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
+/// Reads a time of another clock, which counts this many units a second; nonsense counts nothing.
+pub(crate) fn time(value: &Value, path: &str, units: f64) -> Duration {
     let plausible = Duration::from_secs(24 * 3600);
-    Duration::try_from_secs_f64(seconds).ok().filter(|d| *d < plausible)
+    let number = value.pointer(path).and_then(Value::as_f64);
+    let time = number.and_then(|n| Duration::try_from_secs_f64(n / units).ok());
+    time.filter(|time| *time < plausible).unwrap_or_default()
 }
 
 pub(crate) fn string(value: &Value, path: &str) -> Option<String> {

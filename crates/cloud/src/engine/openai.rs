@@ -3,7 +3,7 @@
 use decode::Sampling;
 use serde_json::{Value, json};
 
-use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, string, uncached};
+use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, string, usage};
 
 #[derive(Clone, Debug)]
 pub(crate) struct OpenAi {
@@ -49,14 +49,12 @@ impl Dialect for OpenAi {
         let finish = string(reply, "/choices/0/finish_reason");
         let prompt = count(reply, "/usage/prompt_tokens");
         let cached = count(reply, "/usage/prompt_tokens_details/cached_tokens");
+        let decoded = count(reply, "/usage/completion_tokens");
         Ok(Completion {
             ids: None,
-            decoded: count(reply, "/usage/completion_tokens")
-                .unwrap_or(usize::from(!text.is_empty())),
+            usage: usage(prompt, cached, decoded.unwrap_or(usize::from(!text.is_empty()))),
             text,
             end: finish.as_deref() == Some("stop"),
-            prefilled: uncached(prompt, cached),
-            cached,
             ..Completion::default()
         })
     }
@@ -64,6 +62,8 @@ impl Dialect for OpenAi {
 
 #[cfg(test)]
 mod tests {
+    use decode::Usage;
+
     use super::*;
 
     #[test]
@@ -76,18 +76,15 @@ mod tests {
             },
         });
         let answer = OpenAi { model: "m".into() }.answer(&reply).unwrap();
-        assert_eq!(
-            (answer.text.as_str(), answer.ids.as_ref(), answer.decoded),
-            (" Paris", None, 2)
-        );
-        assert_eq!((answer.prefilled, answer.cached, answer.end), (Some(4), Some(16), false));
+        assert_eq!((answer.text.as_str(), answer.ids, answer.end), (" Paris", None, false));
+        assert_eq!(answer.usage, Usage { prefilled: Some(4), cached: Some(16), decoded: 2 });
     }
 
     #[test]
     fn what_is_not_said_is_not_known() {
         let reply = json!({ "choices": [{ "text": "", "finish_reason": "stop" }] });
         let answer = OpenAi { model: "m".into() }.answer(&reply).unwrap();
-        assert_eq!((answer.prefilled, answer.cached, answer.end), (None, None, true));
+        assert_eq!((answer.usage.prefilled, answer.usage.cached, answer.end), (None, None, true));
         assert!(OpenAi { model: "m".into() }.answer(&json!({ "choices": [] })).is_err());
     }
 }

@@ -10,7 +10,7 @@ use super::{
     sessions::{Session, advance},
     writer::milliseconds,
 };
-use crate::protocol::{Cost, Judged, Prefix, Score, Scores};
+use crate::protocol::{Cost, Prefix, Score, ScoredToken, Scores};
 
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
@@ -39,7 +39,7 @@ impl Service {
             ..Cost::default()
         };
         let mut stream = TextStream::default();
-        let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| Judged {
+        let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| ScoredToken {
             given: Answered {
                 id: Some(id),
                 text: stream.push(&vocabulary.piece(id)),
