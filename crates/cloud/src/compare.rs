@@ -73,7 +73,7 @@ async fn vocabularies(
     let words = spread(vocabulary);
     let highest = words.first().map_or(0, |id| id.index() + 1);
     for ids in [words, edge.probe.clone()] {
-        let (here, there) = (spelled(vocabulary, &ids), connection.detokenize(&ids).await?);
+        let (here, there) = (edge.spelled(&ids), connection.detokenize(&ids).await?);
         // Some tokenizers leave out a space at the beginning.
         if here.trim_start() != there.trim_start() {
             let at = here.chars().zip(there.chars()).take_while(|(a, b)| a == b).count();
@@ -84,19 +84,11 @@ async fn vocabularies(
     }
     // What is added behind the words may be added on one side only.
     let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
-    let last = last.map(|id| vec![id]).find(|id| !spelled(vocabulary, id).is_empty());
+    let last = last.map(|id| vec![id]).find(|id| !edge.spelled(id).is_empty());
     Ok(Ok(match last {
-        Some(last) if connection.detokenize(&last).await? == spelled(vocabulary, &last) => {
-            vocabulary.len()
-        }
-        Some(_) => highest,
-        None => vocabulary.len(),
+        Some(last) if connection.detokenize(&last).await? != edge.spelled(&last) => highest,
+        _ => vocabulary.len(),
     }))
-}
-
-fn spelled(vocabulary: &dyn Vocabulary, ids: &[Token]) -> String {
-    let bytes: Vec<u8> = ids.iter().flat_map(|&id| vocabulary.spell(id)).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Ids from the whole vocabulary that are plain words: engines tidy up around punctuation.

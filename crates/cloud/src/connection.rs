@@ -23,8 +23,8 @@ pub(crate) struct EngineConnection {
 }
 
 impl EngineConnection {
-    pub fn new(http: &Http, dialect: Box<dyn Dialect>) -> Self {
-        Self { http: http.with_engine(dialect.engine().title()), dialect }
+    pub fn new(http: Http, dialect: Box<dyn Dialect>) -> Self {
+        Self { http, dialect }
     }
 
     pub fn garbled(&self, reason: &str) -> CloudError {
@@ -62,10 +62,10 @@ impl EngineConnection {
     /// Takes account of what goes out.
     fn note(&self, question: &Question<'_>) {
         match question.context {
-            Context::Text(text) => self.http.note(text),
+            Context::Text(text) => self.http.sent.note(text),
             Context::Ids(ids) => {
                 let ids: Vec<_> = ids.iter().map(|id| id.0.to_string()).collect();
-                self.http.note(&format!("[{}]", ids.join(" ")));
+                self.http.sent.note(&format!("[{}]", ids.join(" ")));
             }
         }
     }

@@ -42,8 +42,26 @@ pub(crate) struct Http {
     key: Option<Key>,
     /// Whom we take it for.
     engine: &'static str,
-    /// What was sent since somebody took account of it; shared by all clones.
-    sent: Arc<Mutex<Sent>>,
+    pub sent: SentLog,
+}
+
+/// What was sent since somebody took account of it; shared by all clones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentLog(Arc<Mutex<Sent>>);
+
+impl SentLog {
+    /// Takes note of words that are about to be sent.
+    pub fn note(&self, words: &str) {
+        self.lock().text.push_str(words);
+    }
+
+    pub fn take(&self) -> Sent {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Http {
@@ -67,7 +85,7 @@ impl Http {
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|e| broken(cause(&e)))?;
-        Ok(Self { client, address, key, engine, sent: Arc::default() })
+        Ok(Self { client, address, key, engine, sent: SentLog::default() })
     }
 
     /// The same connection, now that we know who answers.
@@ -79,20 +97,6 @@ impl Http {
         self.engine
     }
 
-    /// Takes note of words that are about to be sent.
-    pub fn note(&self, words: &str) {
-        self.sent().text.push_str(words);
-    }
-
-    /// Takes the account of what was sent.
-    pub fn take_sent(&self) -> Sent {
-        std::mem::take(&mut self.sent())
-    }
-
-    fn sent(&self) -> MutexGuard<'_, Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub async fn post(
         &self,
         path: &str,
@@ -100,7 +104,7 @@ impl Http {
         within: Duration,
     ) -> Result<Reply, CloudError> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
-        self.sent().bytes += bytes.len();
+        self.sent.lock().bytes += bytes.len();
         self.send(Method::POST, path, bytes, within).await
     }
 

@@ -32,6 +32,14 @@ pub struct EdgeSide {
     pub probe: Vec<Token>,
 }
 
+impl EdgeSide {
+    /// Ids as people read them, special tokens included.
+    pub(crate) fn spelled(&self, ids: &[Token]) -> String {
+        let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.vocabulary.spell(id)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 impl fmt::Debug for EdgeSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EdgeSide").field("prompt", &self.prompt.len()).finish_non_exhaustive()

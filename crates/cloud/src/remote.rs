@@ -421,6 +421,6 @@ impl Cloud for Remote {
     }
 
     fn take_sent(&mut self) -> Sent {
-        self.connection.as_ref().map(|(_, transport)| transport.take_sent()).unwrap_or_default()
+        self.connection.as_ref().map(|(_, transport)| transport.sent().take()).unwrap_or_default()
     }
 }

@@ -119,12 +119,12 @@ impl TandemClient {
     /// Takes account of what a conversation begins with.
     fn note_prompt(&self, prompt: &Prompt) {
         match prompt {
-            Prompt::Text(text) => self.transport.note(text),
-            Prompt::Tokens(ids) => self.transport.note(&self.spelled(ids)),
+            Prompt::Text(text) => self.transport.sent().note(text),
+            Prompt::Tokens(ids) => self.transport.sent().note(&self.spelled(ids)),
             Prompt::Messages(messages) => {
                 for message in messages {
                     let role = message.role.as_str();
-                    self.transport.note(&format!("[{role}] {}\n", message.content));
+                    self.transport.sent().note(&format!("[{role}] {}\n", message.content));
                 }
             }
         }
@@ -133,10 +133,7 @@ impl TandemClient {
     /// Ids as people read them, where this side knows their vocabulary.
     fn spelled(&self, ids: &[Token]) -> String {
         match &self.opening.edge {
-            Some(edge) => {
-                let bytes: Vec<u8> = ids.iter().flat_map(|&t| edge.vocabulary.spell(t)).collect();
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
+            Some(edge) => edge.spelled(ids),
             None => ids.iter().map(|id| format!("[{}]", id.0)).collect(),
         }
     }
@@ -198,12 +195,12 @@ impl TandemClient {
         let seen = self.seen.clone().filter(|_| session.collects);
         let request = Next { edge: seen, ..session.request(ask) };
         match &request.append {
-            Piece::Text(text) => self.transport.note(text),
-            Piece::Ids(ids) => self.transport.note(&self.spelled(ids)),
+            Piece::Text(text) => self.transport.sent().note(text),
+            Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
         }
         if let Some(seen) = &request.edge {
             let proposal = self.spelled(&[seen.proposed]);
-            self.transport.note(&format!(" [hidden state, proposal {proposal:?}]"));
+            self.transport.sent().note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
         let answered = self.transport.next(&id, request, within).await;
         let Some(session) = self.session.as_mut() else { return Ok(Attempt::Again(None)) };

@@ -1,16 +1,13 @@
 //! How Tandem's own cloud is reached: over HTTP, or by a call in the same process.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use decode::{CloudError, Sent};
+use decode::CloudError;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
-    http::Http,
+    http::{Http, SentLog},
     protocol::{Answer, Failure, Health, Next, Open, Opened, Score, Scores, code},
     service::{Service, ServiceError},
 };
@@ -32,13 +29,13 @@ pub(crate) enum Transport {
 #[derive(Clone, Debug)]
 pub(crate) struct InProcess {
     service: Arc<Service>,
-    /// The words the service was given since somebody took account of them.
-    words: Arc<Mutex<String>>,
+    /// No byte leaves the device, but the words the service was given are told all the same.
+    sent: SentLog,
 }
 
 impl InProcess {
     pub fn new(service: Arc<Service>) -> Self {
-        Self { service, words: Arc::default() }
+        Self { service, sent: SentLog::default() }
     }
 
     async fn within<T>(
@@ -54,25 +51,10 @@ impl InProcess {
 }
 
 impl Transport {
-    /// Takes note of words that are about to be sent.
-    pub fn note(&self, words: &str) {
+    pub fn sent(&self) -> &SentLog {
         match self {
-            Self::Http(http) => http.note(words),
-            Self::InProcess(here) => {
-                here.words.lock().unwrap_or_else(PoisonError::into_inner).push_str(words);
-            }
-        }
-    }
-
-    /// Takes the account of what was sent. In this process no byte leaves the device, but the words
-    /// the cloud was given are told all the same.
-    pub fn take_sent(&self) -> Sent {
-        match self {
-            Self::Http(http) => http.take_sent(),
-            Self::InProcess(here) => {
-                let mut words = here.words.lock().unwrap_or_else(PoisonError::into_inner);
-                Sent { bytes: 0, text: std::mem::take(&mut words) }
-            }
+            Self::Http(http) => &http.sent,
+            Self::InProcess(here) => &here.sent,
         }
     }
 
