@@ -47,7 +47,7 @@ impl Default for Metrics {
             prefilled: register(r, "prefilled_tokens", prefilled),
             cached: register(r, "cached_tokens", "Tokens found in a cache instead, by side"),
             sent: {
-                let counter = Counter::default();
+                let counter: Counter = Counter::default();
                 let help = "What left this device for the cloud";
                 r.register_with_unit("sent", help, Unit::Bytes, counter.clone());
                 counter

@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::{
     GenerationRequest,
     common::{self, Checks},
+    read::halves,
     unsupported::{self, Route},
-    wire::{ChatCompletionRequest, ChatMessage, Content, ContentPart, Conversation, Object},
+    wire::{ChatMessage, Content, ContentPart, Conversation, Object},
 };
 use crate::http::ApiError;
 
@@ -16,9 +17,8 @@ use crate::http::ApiError;
 const LOGPROBS: usize = 20;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (request, extras) = ChatCompletionRequest::read(object)?;
+    let (conversation, parameters, extras) = halves::<Conversation>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;
-    let ChatCompletionRequest { conversation, parameters } = request;
     let logprobs = logprobs(&conversation)?;
     let messages = messages(conversation, &checks.defaults.system)?;
     let request = common::request(parameters, checks)?;

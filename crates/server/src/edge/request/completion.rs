@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::{
     GenerationRequest, MOST_TEXTS,
     common::{self, Checks},
+    read::halves,
     unsupported::{self, Route},
-    wire::{CompletionRequest, Prompts},
+    wire::{Beginning, Prompts},
 };
 use crate::http::ApiError;
 
@@ -15,9 +16,8 @@ use crate::http::ApiError;
 const LOGPROBS: usize = 5;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (request, extras) = CompletionRequest::read(object)?;
+    let (beginning, parameters, extras) = halves::<Beginning>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;
-    let CompletionRequest { beginning, parameters } = request;
     let prompts = prompts(beginning.prompt)?;
     let logprobs = common::count("logprobs", beginning.logprobs, 0..=LOGPROBS)?;
     let request = common::request(parameters, checks)?;

@@ -1,5 +1,6 @@
 //! `POST /v1/sessions`, `POST /v1/sessions/{id}/next`, `POST /v1/sessions/{id}/score`, `DELETE
-//! /v1/sessions/{id}`; and `GET /health`, which needs no key and loads nothing.
+//! /v1/sessions/{id}`; `GET /metrics`; and `GET /health`, which needs no key and loads nothing. All
+//! they do is done by the service.
 
 use std::sync::Arc;
 
@@ -8,12 +9,11 @@ use axum::{
     Json,
     extract::{Path, State},
     http::StatusCode,
+    response::Response,
 };
 
-use crate::{
-    cloud::{Server, body::Body},
-    http::ApiError,
-};
+use super::{Server, body::Body};
+use crate::http::{self, ApiError};
 
 type Served<T> = Result<Json<T>, ApiError>;
 
@@ -47,4 +47,9 @@ pub async fn close(
 
 pub async fn health(State(server): State<Arc<Server>>) -> Json<Health> {
     Json(server.service.health())
+}
+
+/// For Prometheus.
+pub async fn metrics(State(server): State<Arc<Server>>) -> Result<Response, ApiError> {
+    http::metrics::response(server.metrics.registry(server.service.sessions()))
 }
