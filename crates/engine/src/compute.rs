@@ -207,11 +207,11 @@ impl Worker {
     }
 
     fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<LoadedModel, EngineError> {
-        let Engine { context, tokenizer, info } = options.load()?;
+        let Engine { context, vocabulary, info } = options.load()?;
         let id = self.next_model;
         self.next_model += 1;
         self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));
         let handle = ModelHandle { compute: owner, model: id };
-        Ok(LoadedModel { tokenizer, info, handle })
+        Ok(LoadedModel { handle, vocabulary: Arc::new(vocabulary), info })
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     context::Sizes,
     error::EngineError,
     model::{Engine, LoadOptions, ModelInfo},
+    vocabulary::ModelVocabulary,
 };
 
 use self::{layout::Layout, session::OnnxContext, tokenizer::JsonTokenizer};
@@ -79,5 +80,6 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
         hidden_len: context.hidden_len(),
         footprint: (weights, cache),
     };
-    Ok(Engine { context: Box::new(context), tokenizer: Arc::new(tokenizer), info })
+    let vocabulary = ModelVocabulary::new(Arc::new(tokenizer));
+    Ok(Engine { context: Box::new(context), vocabulary, info })
 }
