@@ -3,7 +3,7 @@
 //! The task owns the seat. Whoever reads the events goes away by dropping them: that is noticed
 //! while a step is under way, and the step is given up on both sides.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use decode::{Accepted, FinishReason, Span, Times, Token};
 use tandem::{Generation, Lease, Mode, Pair};
@@ -143,7 +143,8 @@ impl<P: Pair> Writer<P> {
             let Some(span) = next else { return Ok(()) };
             let now = Instant::now();
             let since = last.replace(now);
-            self.server.metrics.span(since.is_none(), gap(now, since.unwrap_or(started)));
+            let took = now.saturating_duration_since(since.unwrap_or(started));
+            self.server.metrics.span(since.is_none(), took);
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
                 self.send(Event::Tokens { text, tokens }).await?;
@@ -154,18 +155,14 @@ impl<P: Pair> Writer<P> {
 
     /// A reader that takes nothing for so long has gone, whatever its socket says.
     async fn send(&self, event: Event) -> Result<(), Stop> {
-        match timeout_at(self.deadline, self.events.send(event)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
-        }
+        let sent = timeout_at(self.deadline, self.events.send(event)).await;
+        sent.ok().and_then(Result::ok).ok_or(Stop::Gone)
     }
 
     /// Lets the last event go out now, before the next step takes every core: that costs least.
     async fn taken(&self) -> Result<(), Stop> {
-        match timeout_at(self.deadline, self.events.reserve()).await {
-            Ok(Ok(_room)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
-        }
+        let room = timeout_at(self.deadline, self.events.reserve()).await;
+        room.ok().and_then(Result::ok).map(drop).ok_or(Stop::Gone)
     }
 }
 
@@ -182,10 +179,6 @@ fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
     };
     let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
     Ending { reason, prompt_tokens, cached_tokens, summary }
-}
-
-fn gap(now: Instant, then: Instant) -> Duration {
-    now.saturating_duration_since(then)
 }
 
 /// A span's tokens, with what stands for a character that never became whole.
