@@ -6,11 +6,9 @@ use decode::{CloudError, Message, Token};
 use serde_json::Value;
 
 use crate::{
-    engine::{
-        CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request, Templated,
-    },
+    engine::{CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request},
     http::Http,
-    protocol::ScoredToken,
+    protocol::{Piece, ScoredToken},
 };
 
 /// How long anything but an answer may take.
@@ -76,10 +74,10 @@ impl EngineConnection {
     }
 
     /// The ids of a conversation in the engine's own template.
-    pub async fn ids_of(&self, templated: Templated) -> Result<Vec<Token>, CloudError> {
+    pub async fn ids_of(&self, templated: Piece) -> Result<Vec<Token>, CloudError> {
         match templated {
-            Templated::Ids(ids) => Ok(ids),
-            Templated::Text(text) => self.tokens(self.dialect.tokenize(&text, true)).await,
+            Piece::Ids(ids) => Ok(ids),
+            Piece::Text(text) => self.tokens(self.dialect.tokenize(&text, true)).await,
         }
     }
 
@@ -95,7 +93,7 @@ impl EngineConnection {
     }
 
     /// The engine's own template; `None` where it has no route for it.
-    pub async fn template(&self, messages: &[Message]) -> Result<Option<Templated>, CloudError> {
+    pub async fn template(&self, messages: &[Message]) -> Result<Option<Piece>, CloudError> {
         let Some(request) = self.dialect.template(messages) else { return Ok(None) };
         let reply = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
         self.sane(self.dialect.templated(&reply)).map(Some)

@@ -12,8 +12,8 @@ use crate::{
     EdgeSide, Match, Opening,
     compare::compare,
     connection::EngineConnection,
-    engine::{Completion, Context, EngineInfo, Question, Templated},
-    protocol::{Prompt, ScoredToken},
+    engine::{Completion, Context, EngineInfo, Question},
+    protocol::{Piece, Prompt, ScoredToken},
 };
 
 /// How many tokens are asked for where a word is wanted: most words are whole with one or two, and
@@ -30,7 +30,8 @@ pub(crate) struct Conversation {
     opening: Opening,
     /// What comparing the two sides showed; a server does not change its model while it runs.
     compared: Option<Match>,
-    prompt: Option<Beginning>,
+    /// As it is sent.
+    prompt: Option<Piece>,
     /// Where the engine keeps this conversation.
     slot: Option<i64>,
     /// Its own session, where it has such.
@@ -47,13 +48,6 @@ struct Stream {
     id: String,
     /// What it has read and written.
     held: Vec<Token>,
-}
-
-/// The prompt, as it is sent.
-#[derive(Clone, Debug)]
-enum Beginning {
-    Ids(Vec<Token>),
-    Text(String),
 }
 
 impl Conversation {
@@ -131,9 +125,9 @@ impl Conversation {
         }
         let prompt = if ids {
             let same_template = matched.is_some_and(|m| m.template.is_ok());
-            Beginning::Ids(self.ids_of_prompt(same_template).await?)
+            Piece::Ids(self.ids_of_prompt(same_template).await?)
         } else {
-            Beginning::Text(self.text_of_prompt().await?)
+            Piece::Text(self.text_of_prompt().await?)
         };
         self.prompt = Some(prompt);
         let times = Times { network: started.elapsed(), ..Times::default() };
@@ -163,8 +157,8 @@ impl Conversation {
             (Prompt::Messages(messages), None) => messages,
         };
         match self.connection.template(messages).await? {
-            Some(Templated::Text(text)) => Ok(text),
-            Some(Templated::Ids(ids)) => self.connection.detokenize(&ids).await,
+            Some(Piece::Text(text)) => Ok(text),
+            Some(Piece::Ids(ids)) => self.connection.detokenize(&ids).await,
             None => Err(self.no_template()),
         }
     }
@@ -177,11 +171,11 @@ impl Conversation {
         let started = Instant::now();
         self.close_abandoned().await;
         let (mut answer, slot) = match self.prompt.clone().ok_or(CloudError::NotOpened)? {
-            Beginning::Ids(prompt) => {
+            Piece::Ids(prompt) => {
                 let context = [prompt.as_slice(), ask.tokens].concat();
                 self.next_in_stream(&context, &ask, within).await?
             }
-            Beginning::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
+            Piece::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
         };
         self.slot = slot.or(self.slot);
         let (times, took) = (&mut answer.times, started.elapsed());
@@ -383,7 +377,7 @@ impl Conversation {
         continuation: &[Token],
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
-        let Some(Beginning::Ids(prompt)) = &self.prompt else {
+        let Some(Piece::Ids(prompt)) = &self.prompt else {
             let engine = self.connection.dialect().engine().title();
             let what = "can label only where ids travel";
             return Err(CloudError::Unsupported { engine, what });

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     error::{OnnxError, WireError},
     external,
-    graph::{ElementType, File, Graph, GraphError},
+    graph::{ElementType, File, Graph},
     hidden::Hidden,
     wire::{Message, fields, prefix},
 };
@@ -36,7 +36,7 @@ fn nest<'a>(pieces: &mut Pieces<'a>, number: u32, inner: Pieces<'a>) {
 impl<'a> Exposure<'a> {
     pub fn new(file: &'a File, graph: &Graph<'a>, hidden: &Hidden) -> Result<Self, OnnxError> {
         let pieces = model(file.bytes(), graph, hidden);
-        let pieces = pieces.map_err(|e| file.error(GraphError::Wire(e)))?;
+        let pieces = pieces.map_err(|e| file.error(e))?;
         Ok(Self { pieces, output: hidden.tensor.clone() })
     }
 

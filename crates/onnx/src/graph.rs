@@ -171,21 +171,8 @@ pub struct Graph<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Why a graph cannot be read. [`File::error`] adds the file's name.
-#[derive(Debug)]
-pub(crate) enum GraphError {
-    Wire(WireError),
-    TooMany { what: &'static str, most: usize },
-}
-
-impl From<WireError> for GraphError {
-    fn from(error: WireError) -> Self {
-        Self::Wire(error)
-    }
-}
-
 impl<'a> Graph<'a> {
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, GraphError> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut graph = Self { bytes, ..Self::default() };
         for field in fields(bytes) {
             let field = field?;
@@ -211,7 +198,7 @@ impl<'a> Graph<'a> {
                 ("tensors", graph.values.len()),
             ];
             if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count > MAX_ITEMS) {
-                return Err(GraphError::TooMany { what, most: MAX_ITEMS });
+                return Err(WireError::TooManyItems { what, most: MAX_ITEMS });
             }
         }
         for (i, node) in graph.nodes.iter().enumerate() {
@@ -235,7 +222,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-fn node(bytes: &[u8]) -> Result<Node<'_>, GraphError> {
+fn node(bytes: &[u8]) -> Result<Node<'_>, WireError> {
     let mut node = Node { bytes, ..Node::default() };
     for field in fields(bytes) {
         let field = field?;
@@ -247,7 +234,7 @@ fn node(bytes: &[u8]) -> Result<Node<'_>, GraphError> {
             _ => {}
         }
         if node.inputs.len().max(node.outputs.len()) > MAX_ITEMS {
-            return Err(GraphError::TooMany { what: "tensors", most: MAX_ITEMS });
+            return Err(WireError::TooManyItems { what: "tensors", most: MAX_ITEMS });
         }
     }
     Ok(node)
@@ -369,7 +356,7 @@ impl File {
     }
 
     pub fn graph(&self) -> Result<Graph<'_>, OnnxError> {
-        let wire = |e: WireError| self.error(GraphError::Wire(e));
+        let wire = |error| self.error(error);
         let mut found = None;
         for field in fields(&self.bytes) {
             let field = field.map_err(wire)?;
@@ -378,14 +365,15 @@ impl File {
             }
         }
         let graph = found.ok_or_else(|| OnnxError::NoGraph { path: self.path.clone() })?;
-        Graph::parse(graph).map_err(|error| self.error(error))
+        Graph::parse(graph).map_err(wire)
     }
 
-    pub(crate) fn error(&self, error: GraphError) -> OnnxError {
+    /// Adds the file's name.
+    pub(crate) fn error(&self, error: WireError) -> OnnxError {
         let path = self.path.clone();
         match error {
-            GraphError::Wire(source) => OnnxError::Wire { path, source },
-            GraphError::TooMany { what, most } => OnnxError::TooMany { path, what, most },
+            WireError::TooManyItems { what, most } => OnnxError::TooMany { path, what, most },
+            source => OnnxError::Wire { path, source },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::HashMap, fmt};
 
 use crate::{
     error::{OnnxError, WireError},
-    graph::{Attribute, Dimension, ElementType, File, Graph, GraphError, Node},
+    graph::{Attribute, Dimension, ElementType, File, Graph, Node},
 };
 
 /// The deepest nesting of `If` branches.
@@ -110,7 +110,7 @@ impl Candidate {
 /// Why the hidden state was not found. [`Hidden::find`] adds the file's name.
 #[derive(Debug)]
 pub(crate) enum SearchError {
-    Graph(GraphError),
+    Wire(WireError),
     Cyclic { node: String },
     TooDeep,
     NotFound { reason: String, candidates: Vec<Candidate> },
@@ -118,13 +118,7 @@ pub(crate) enum SearchError {
 
 impl From<WireError> for SearchError {
     fn from(error: WireError) -> Self {
-        Self::Graph(GraphError::Wire(error))
-    }
-}
-
-impl From<GraphError> for SearchError {
-    fn from(error: GraphError) -> Self {
-        Self::Graph(error)
+        Self::Wire(error)
     }
 }
 
@@ -133,7 +127,7 @@ impl Hidden {
         let path = || file.path().to_owned();
         find(&Scope { graph, outer: None }, 0)
             .map_err(|error| match error {
-                SearchError::Graph(error) => file.error(error),
+                SearchError::Wire(error) => file.error(error),
                 SearchError::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
                 SearchError::TooDeep => OnnxError::TooDeep { path: path(), most: MAX_DEPTH },
                 SearchError::NotFound { reason, candidates } => {

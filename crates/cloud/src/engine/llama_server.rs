@@ -3,9 +3,8 @@
 use decode::{Message, Times, Token, Usage};
 use serde_json::{Value, json};
 
-use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Templated, count, ids, string, time,
-};
+use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, ids, string, time};
+use crate::protocol::Piece;
 
 /// How many of the latest tokens a penalty looks at, as on the edge.
 const PENALTY_WINDOW: usize = 64;
@@ -83,9 +82,9 @@ impl Dialect for LlamaServer {
         Some(Request::new("/apply-template", json!({ "messages": messages })))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
+    fn templated(&self, reply: &Value) -> Result<Piece, ReplyError> {
         let prompt = string(reply, "/prompt").ok_or("no prompt")?;
-        Ok(Templated::Text(prompt))
+        Ok(Piece::Text(prompt))
     }
 }
 

@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use decode::{Message, Sampling, Times, Token, Usage};
 use serde_json::{Value, json};
 
-use crate::protocol::ScoredToken;
+use crate::protocol::{Piece, ScoredToken};
 
 pub(crate) use llama_server::LlamaServer;
 pub(crate) use openai::OpenAi;
@@ -136,13 +136,6 @@ pub(crate) struct Completion {
     pub closing: Option<Token>,
 }
 
-/// A conversation in the engine's own template.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Templated {
-    Ids(Vec<Token>),
-    Text(String),
-}
-
 /// What to send, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
@@ -203,8 +196,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         None
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
-        self.tokens(reply).map(Templated::Ids)
+    fn templated(&self, reply: &Value) -> Result<Piece, ReplyError> {
+        self.tokens(reply).map(Piece::Ids)
     }
 
     /// Judges everything behind the first `from` ids in one prefill.
