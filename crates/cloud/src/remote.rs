@@ -15,12 +15,12 @@ use crate::{
     breaker::Breaker,
     conversation::Conversation,
     engine::{Engine, EngineInfo},
-    http::Http,
+    http::{Http, SentLog},
     probe::probe,
     protocol::{EdgeModel, Piece, ScoredToken},
     service::Service,
     tandem::TandemClient,
-    transport::{HERE, InProcess, Transport},
+    transport::{HERE, Transport},
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -33,7 +33,6 @@ const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub enum Target {
     Http(Endpoint),
-    /// In this process, called directly.
     InProcess(Arc<Service>),
 }
 
@@ -53,9 +52,7 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// Which of its models, if it has several.
     pub model: Option<String>,
-    /// How long one ask may take.
     pub deadline: Duration,
-    /// What its failures mean.
     pub on_error: OnCloudError,
     /// A network to simulate.
     pub delay: Option<Delay>,
@@ -121,11 +118,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A cloud, and what the conversation begins with.
     pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
         let transport = match &settings.target {
             Target::Http(endpoint) => Transport::Http(Http::new(endpoint, "a cloud")?),
-            Target::InProcess(service) => Transport::InProcess(InProcess::new(service.clone())),
+            Target::InProcess(service) => Transport::InProcess(service.clone(), SentLog::default()),
         };
         Ok(Self { connection: Some((settings, transport)), ..Self::offline(opening) })
     }
@@ -167,14 +163,12 @@ impl Remote {
         }
     }
 
-    /// Pretends another network from now on.
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
         if let Some((settings, _)) = &mut self.connection {
             settings.delay = delay;
         }
     }
 
-    /// What its failures are to mean from now on.
     pub fn set_on_error(&mut self, on_error: OnCloudError) {
         if let Some((settings, _)) = &mut self.connection {
             settings.on_error = on_error;
@@ -255,7 +249,7 @@ impl Remote {
                 Transport::Http(http) => {
                     probe(http, settings.engine, settings.model.as_deref(), opening).await?
                 }
-                Transport::InProcess(_) => {
+                Transport::InProcess(..) => {
                     Client::Tandem(Box::new(TandemClient::new(transport.clone(), opening)))
                 }
             };

@@ -80,7 +80,6 @@ impl TandemClient {
         self.from = self.session.take().map(|s| s.id).or(self.from.take());
     }
 
-    /// Tells the cloud that the conversation is over.
     pub async fn close(&mut self) {
         let ids = [self.session.take().map(|s| s.id), self.from.take()];
         for id in ids.into_iter().flatten() {
@@ -155,7 +154,6 @@ impl TandemClient {
         Err(reason.unwrap_or(CloudError::Refused { status: 409, message, retry_after: None }))
     }
 
-    /// What the cloud thinks of a continuation behind what was accepted.
     pub async fn score(
         &mut self,
         accepted: &Ask<'_>,

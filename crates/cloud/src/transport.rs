@@ -22,31 +22,18 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
     Http(Http),
-    InProcess(InProcess),
+    /// A service that is called directly: nothing is serialised, and nothing leaves the device, but
+    /// the words the service was given are told all the same.
+    InProcess(Arc<Service>, SentLog),
 }
 
-/// A service that is called directly: nothing is serialised, and nothing leaves the device.
-#[derive(Clone, Debug)]
-pub(crate) struct InProcess {
-    service: Arc<Service>,
-    /// No byte leaves the device, but the words the service was given are told all the same.
-    sent: SentLog,
-}
-
-impl InProcess {
-    pub fn new(service: Arc<Service>) -> Self {
-        Self { service, sent: SentLog::default() }
-    }
-
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Result<T, SessionFailure> {
-        match timeout(limit, call).await {
-            Ok(answer) => answer.map_err(SessionFailure::from),
-            Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
-        }
+async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, SessionFailure> {
+    match timeout(limit, call).await {
+        Ok(answer) => answer.map_err(SessionFailure::from),
+        Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
     }
 }
 
@@ -54,14 +41,14 @@ impl Transport {
     pub fn sent(&self) -> &SentLog {
         match self {
             Self::Http(http) => &http.sent,
-            Self::InProcess(here) => &here.sent,
+            Self::InProcess(_, sent) => sent,
         }
     }
 
     pub async fn health(&self) -> Result<Health, CloudError> {
         match self {
             Self::Http(http) => http.read(&http.get("/health", HEALTH_TIMEOUT).await?),
-            Self::InProcess(here) => Ok(here.service.health()),
+            Self::InProcess(service, _) => Ok(service.health()),
         }
     }
 
@@ -72,14 +59,14 @@ impl Transport {
                 let reply = http.get(path, within.min(HEALTH_TIMEOUT)).await?;
                 if reply.is_good() { Ok(()) } else { Err(http.refusal(&reply)) }
             }
-            Self::InProcess(_) => self.health().await.map(drop),
+            Self::InProcess(..) => self.health().await.map(drop),
         }
     }
 
-    pub async fn open(&self, open: Open, within: Duration) -> Result<Opened, SessionFailure> {
+    pub async fn open(&self, open: Open, limit: Duration) -> Result<Opened, SessionFailure> {
         match self {
-            Self::Http(http) => post(http, "/v1/sessions", &open, within).await,
-            Self::InProcess(here) => here.within(within, here.service.open(open)).await,
+            Self::Http(http) => post(http, "/v1/sessions", &open, limit).await,
+            Self::InProcess(service, _) => within(limit, service.open(open)).await,
         }
     }
 
@@ -87,11 +74,11 @@ impl Transport {
         &self,
         id: &str,
         next: Next,
-        within: Duration,
+        limit: Duration,
     ) -> Result<Answer, SessionFailure> {
         match self {
-            Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, within).await,
-            Self::InProcess(here) => here.within(within, here.service.next(id, next)).await,
+            Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, limit).await,
+            Self::InProcess(service, _) => within(limit, service.next(id, next)).await,
         }
     }
 
@@ -99,13 +86,13 @@ impl Transport {
         &self,
         id: &str,
         score: Score,
-        within: Duration,
+        limit: Duration,
     ) -> Result<Scores, SessionFailure> {
         match self {
             Self::Http(http) => {
-                post(http, &format!("/v1/sessions/{id}/score"), &score, within).await
+                post(http, &format!("/v1/sessions/{id}/score"), &score, limit).await
             }
-            Self::InProcess(here) => here.within(within, here.service.score(id, score)).await,
+            Self::InProcess(service, _) => within(limit, service.score(id, score)).await,
         }
     }
 
@@ -113,8 +100,8 @@ impl Transport {
     pub async fn close(&self, id: &str) {
         match self {
             Self::Http(http) => http.delete(&format!("/v1/sessions/{id}")).await,
-            Self::InProcess(here) => {
-                if let Err(error) = here.service.close(id).await {
+            Self::InProcess(service, _) => {
+                if let Err(error) = service.close(id).await {
                     tracing::debug!(%error, "a session was not closed");
                 }
             }

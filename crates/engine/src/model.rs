@@ -18,7 +18,6 @@ use crate::{
     vocabulary::ModelVocabulary,
 };
 
-/// A LoRA adapter and how strongly it acts.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     pub path: PathBuf,
@@ -202,7 +201,6 @@ pub(crate) struct LoadedModel {
 }
 
 impl Model {
-    /// Loads a model onto the compute thread.
     pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
         let owner = compute.clone();
         let loaded = compute.ask(|reply| Command::Load { options, owner, reply }).await?;

@@ -19,7 +19,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Exposure<'a> {
     pieces: Pieces<'a>,
-    /// The name of the new output.
     pub output: String,
 }
 

@@ -79,7 +79,6 @@ pub struct ValueInfo<'a> {
     pub name: &'a str,
     pub element: Option<ElementType>,
     pub shape: Option<Vec<Dimension>>,
-    pub bytes: &'a [u8],
 }
 
 #[derive(Clone, Debug)]
@@ -279,7 +278,7 @@ fn entry<'a>(field: Field<'a>) -> Result<(&'a str, &'a str), WireError> {
 }
 
 fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, WireError> {
-    let mut info = ValueInfo { bytes, ..ValueInfo::default() };
+    let mut info = ValueInfo::default();
     for field in fields(bytes) {
         let field = field?;
         match field.number {
@@ -329,7 +328,6 @@ fn find(mut fields: Fields<'_>, number: u32) -> Result<Option<Field<'_>>, WireEr
     fields.find(|f| f.as_ref().is_ok_and(|f| f.number == number) || f.is_err()).transpose()
 }
 
-/// An ONNX file in memory.
 #[derive(Debug)]
 pub struct File {
     path: PathBuf,

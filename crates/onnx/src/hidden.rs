@@ -125,7 +125,7 @@ impl From<WireError> for SearchError {
 impl Hidden {
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
         let path = || file.path().to_owned();
-        find(&Scope { graph, outer: None }, 0)
+        find(&Scope { graph, outer: None })
             .map_err(|error| match error {
                 SearchError::Wire(error) => file.error(error),
                 SearchError::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
@@ -199,21 +199,18 @@ struct Head<'a> {
     reader: String,
 }
 
-fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, SearchError> {
-    if depth > MAX_DEPTH {
-        return Err(SearchError::TooDeep);
-    }
+fn find(scope: &Scope<'_, '_>) -> Result<Hidden, SearchError> {
     let graph = scope.graph;
     let named = |test: &dyn Fn(&str) -> bool| graph.outputs.iter().find(|o| test(o.name));
     let logits = named(&|name| name == "logits")
         .or_else(|| named(&|name| name.to_ascii_lowercase().contains("logits")));
     if let Some(output) = logits {
-        return hidden_of(scope, output.name, depth);
+        return hidden_of(scope, output.name, 0);
     }
     // No output is called logits, so the one with the largest vocabulary is taken.
     let mut widest: Option<Hidden> = None;
     for output in &graph.outputs {
-        match hidden_of(scope, output.name, depth) {
+        match hidden_of(scope, output.name, 0) {
             Ok(hidden) if widest.as_ref().is_none_or(|w| w.vocabulary < hidden.vocabulary) => {
                 widest = Some(hidden);
             }
@@ -285,9 +282,7 @@ fn in_branches(
         let hidden = hidden_of(&inner, logits.name, depth + 1)?;
         branches.push(Branch { attribute, hidden });
     }
-    let Some(first) = branches.first().map(|branch| branch.hidden.clone()) else {
-        return Err(not_found(scope, "an If without branches".into()));
-    };
+    let first = branches[0].hidden.clone();
     let taken =
         |name: &str| scope.graph.producers.contains_key(name) || scope.graph.value(name).is_some();
     let mut tensor = "hidden_states".to_owned();

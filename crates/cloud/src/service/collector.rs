@@ -27,10 +27,8 @@ pub trait Collector: Send + Sync + fmt::Debug {
     fn finish(&self);
 }
 
-/// How many samples a collector was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleCounts {
-    /// Samples that were taken.
     pub taken: u64,
     /// Samples that could not be kept.
     pub lost: u64,
@@ -40,7 +38,6 @@ pub struct SampleCounts {
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
     pub vocabulary: &'a dyn Vocabulary,
-    /// What travels in the session.
     pub exchange: Exchange,
     pub edge: &'a DecodedState,
     /// The token the cloud held likeliest.

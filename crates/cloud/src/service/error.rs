@@ -65,7 +65,6 @@ impl ServiceError {
         }
     }
 
-    /// The HTTP status that goes with it.
     pub fn status(&self) -> u16 {
         match self {
             Self::Invalid { .. } | Self::ContextFull { .. } => 400,

@@ -16,7 +16,6 @@ use crate::protocol::{Answer, Cost, Finish, Want};
 /// A word that is still not whole after this many tokens is taken as it is.
 const LONGEST_WORD: usize = 24;
 
-/// The most tokens one answer has.
 const LONGEST_ANSWER: usize = 256;
 
 pub(crate) struct Task {

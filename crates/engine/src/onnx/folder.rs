@@ -83,7 +83,6 @@ impl Folder {
         places.into_iter().flatten().find(|path| path.is_file())
     }
 
-    /// A JSON file beside the model.
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>, EngineError> {
         let Some(path) = self.beside(name) else { return Ok(None) };
         let refuse = |reason: String| EngineError::ModelFile { path: path.clone(), reason };

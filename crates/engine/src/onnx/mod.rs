@@ -33,7 +33,6 @@ use self::{layout::Layout, session::OnnxContext, tokenizer::JsonTokenizer};
 
 pub use self::{folder::Folder, runtime::Provider};
 
-/// Options for ONNX models only.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The path of ONNX Runtime's shared library.

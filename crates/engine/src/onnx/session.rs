@@ -20,7 +20,6 @@ use super::{
     runtime::first_line,
 };
 
-/// The caches of a model's sequences, and the session that computes them.
 pub(crate) struct OnnxContext {
     session: Session,
     layout: Layout,
@@ -85,8 +84,7 @@ impl OnnxContext {
 
     /// Reads one token, to check that the graph can be run with this layout and to learn its sizes.
     fn probe(&mut self) -> Result<(), EngineError> {
-        let failed = |e: DecodeError| EngineError::Decode { reason: format!("{e:?}") };
-        let (logits, hidden) = self.run(0, 0, &[0]).map_err(failed)?;
+        let (logits, hidden) = self.run(0, 0, &[0])?;
         self.vocabulary = logits.numbers.len();
         self.hidden_len = hidden.numbers.len();
         self.passed[0] = 0;

@@ -38,7 +38,6 @@ pub struct Config {
     /// machine's own are then refused.
     pub loopback: bool,
     pub cors: Cors,
-    /// How long one answer may take.
     pub time: Duration,
     pub body: BodyLimits,
 }

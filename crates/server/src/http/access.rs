@@ -60,7 +60,6 @@ impl std::fmt::Debug for Keys {
 pub struct Access {
     /// Keys, one of which every request must bring, if there are any.
     pub keys: Keys,
-    /// Whether only this machine can connect.
     pub loopback: bool,
     /// The code of the error for whoever brings no key.
     pub no_key: &'static str,

@@ -127,12 +127,10 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// For addresses where there is nothing.
 pub fn not_found() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address")
 }
 
-/// For addresses that take another method.
 pub fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
 }

@@ -46,12 +46,6 @@ impl Usage {
     }
 }
 
-#[derive(Debug)]
-struct Text {
-    tokens: Vec<Accepted>,
-    ending: Ending,
-}
-
 impl<S: Shape> Answer<S> {
     pub fn new(request: Arc<GenerationRequest>) -> Self {
         let random = || RandomState::new().hash_one(0u8);
@@ -66,14 +60,14 @@ impl<S: Shape> Answer<S> {
         mut events: mpsc::Receiver<Event>,
     ) -> Result<Completion<S::Choice>, ApiError> {
         let mut usage = Usage::default();
-        let mut texts: Vec<Text> = vec![];
+        let mut texts: Vec<(Vec<Accepted>, Ending)> = vec![];
         let mut open: Vec<Accepted> = vec![];
         while let Some(event) = events.recv().await {
             match event {
                 Event::Tokens { tokens, .. } => open.extend(tokens),
                 Event::End { ending, .. } => {
                     usage.add(&ending);
-                    texts.push(Text { tokens: std::mem::take(&mut open), ending: *ending });
+                    texts.push((std::mem::take(&mut open), *ending));
                 }
                 Event::Failed(error) => return Err(error),
             }
@@ -83,7 +77,7 @@ impl<S: Shape> Answer<S> {
         }
         let alone = texts.len() == 1;
         let mut tandem = None;
-        let choice = |(index, Text { tokens, ending })| {
+        let choice = |(index, (tokens, ending)): (usize, (Vec<Accepted>, Ending))| {
             let Ending { reason, mut summary, .. } = ending;
             let part = self.part(index, &tokens, 0);
             let mut choice = S::choice(&part, reason.into());
