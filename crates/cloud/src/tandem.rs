@@ -72,8 +72,6 @@ impl TandemClient {
         });
     }
 
-    /// Goes on with another conversation: what its beginning shares with this one is not read
-    /// again.
     pub fn reopen(&mut self, opening: Opening) {
         self.opening = opening;
         self.seen = None;

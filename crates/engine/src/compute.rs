@@ -69,8 +69,8 @@ impl Drop for ComputeThread {
 impl Compute {
     pub fn start() -> std::io::Result<Self> {
         let (commands, inbox) = channel();
-        let builder = thread::Builder::new().name("compute".into());
-        let handle = builder.spawn(move || Worker::new(inbox).run())?;
+        let worker = Worker { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 };
+        let handle = thread::Builder::new().name("compute".into()).spawn(move || worker.run())?;
         let thread = ComputeThread { commands: Some(commands), handle: Some(handle) };
         Ok(Self { thread: Arc::new(thread) })
     }
@@ -137,10 +137,6 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(inbox: Receiver<Command>) -> Self {
-        Self { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 }
-    }
-
     fn run(mut self) {
         while self.receive() {
             self.batched = self.schedulers.values_mut().map(BatchScheduler::round).sum();

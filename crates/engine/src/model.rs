@@ -48,9 +48,8 @@ pub struct LoadOptions {
 impl LoadOptions {
     /// Options for a single sequence, prefilled in chunks of 64 tokens.
     pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
-        let path = path.into();
         Self {
-            path,
+            path: path.into(),
             adapters: vec![],
             context,
             cells: context,

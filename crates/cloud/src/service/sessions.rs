@@ -56,13 +56,11 @@ struct Table {
 }
 
 #[derive(Default)]
-pub(crate) struct Sessions {
-    table: Mutex<Table>,
-}
+pub(crate) struct Sessions(Mutex<Table>);
 
 impl Sessions {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn count(&self) -> usize {

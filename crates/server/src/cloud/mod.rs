@@ -1,10 +1,8 @@
 //! The cloud's HTTP server: a thin layer over [`Service`].
 //!
 //! - [`app`] and [`run`]: the server; `routes`: what is at which address
-//! - `body` and `error`: the protocol's bodies and the service's errors, over [`http`]
-//! - `metrics`: figures for Prometheus
+//! - `error`: the service's errors, over [`http`]; `metrics`: figures for Prometheus
 
-mod body;
 mod error;
 mod metrics;
 mod routes;

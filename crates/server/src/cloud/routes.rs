@@ -2,18 +2,37 @@
 //! /v1/sessions/{id}`; `GET /metrics`; and `GET /health`, which needs no key and loads nothing. All
 //! they do is done by the service.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use ::cloud::protocol::{Answer, Health, Next, Open, Opened, Score, Scores};
+use ::cloud::protocol::{Answer, Health, Next, Open, Opened, Score, Scores, code};
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{FromRequest, Path, Request, State},
     http::StatusCode,
     response::Response,
 };
+use serde::de::DeserializeOwned;
 
-use super::{Server, body::Body};
-use crate::http::{self, ApiError};
+use super::Server;
+use crate::http::{
+    self, ApiError, BodyLimits,
+    body::{json_bytes, parse},
+};
+
+/// A context of a million characters, four times over.
+const LIMITS: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(30) };
+
+pub(crate) struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let read = async { parse(&json_bytes(request, LIMITS).await?) };
+        // Edges read a code in every error.
+        read.await.map(Self).map_err(|error| error.or_code(code::INVALID))
+    }
+}
 
 type Served<T> = Result<Json<T>, ApiError>;
 
