@@ -3,15 +3,15 @@
 //!
 //! | request | carries | answers |
 //! |---|---|---|
-//! | `POST /v1/sessions` | [`Open`] | [`Opened`] |
-//! | `POST /v1/sessions/{id}/next` | [`Next`] | [`Answer`] |
-//! | `POST /v1/sessions/{id}/score` | [`Score`] | [`Scores`] |
+//! | `POST /v1/sessions` | [`OpenRequest`] | [`OpenResponse`] |
+//! | `POST /v1/sessions/{id}/next` | [`NextRequest`] | [`NextResponse`] |
+//! | `POST /v1/sessions/{id}/score` | [`ScoreRequest`] | [`ScoreResponse`] |
 //! | `DELETE /v1/sessions/{id}` | – | 204 |
 //! | `GET /health` | – | [`Health`] |
 //!
 //! A position counts what was accepted behind the prompt: tokens where ids travel, UTF-8 bytes
 //! where text does. A lower position than the cloud's truncates; a higher one, or another hash of
-//! the prefix, is 409 with what the cloud has ([`Failure::have`]). The same sequence number gets
+//! the prefix, is 409 with what the cloud has ([`ErrorResponse::have`]). The same sequence number gets
 //! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
 
 use decode::{Answered, Exchange, Fingerprint, Message, Sampling, Token};
@@ -33,7 +33,7 @@ pub enum Prompt {
 /// Opens a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Open {
+pub struct OpenRequest {
     pub prompt: Prompt,
     /// The edge's vocabulary. Ids travel if it is the cloud's, or if there is no edge at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct EdgeModel {
 
 /// A session is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenResponse {
     /// Its name, and the right to use it.
     pub session: String,
     pub exchange: Exchange,
@@ -91,7 +91,7 @@ pub enum Piece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Want {
+pub enum Amount {
     /// `{"tokens": n}`: at most n tokens.
     Tokens(usize),
     /// `{"word": true}`: one word, whole.
@@ -109,7 +109,7 @@ pub struct Prefix {
 /// Asks for what comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Next {
+pub struct NextRequest {
     /// Counts the caller's questions; a repeated one gets the same answer.
     pub sequence: u64,
     /// How much of the conversation both sides share.
@@ -118,7 +118,7 @@ pub struct Next {
     pub hash: String,
     /// What was accepted since.
     pub append: Piece,
-    pub want: Want,
+    pub want: Amount,
     #[serde(default)]
     pub sampling: Sampling,
     /// What the edge saw here, where the cloud welcomed that.
@@ -144,17 +144,17 @@ pub struct EdgeState {
 /// Why an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Finish {
+pub enum FinishReason {
     Stop,
     Length,
 }
 
 /// What comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answer {
+pub struct NextResponse {
     pub tokens: Vec<Answered>,
     /// `None` when only the wanted amount was reached.
-    pub finish_reason: Option<Finish>,
+    pub finish_reason: Option<FinishReason>,
     #[serde(flatten)]
     pub cost: Cost,
 }
@@ -179,7 +179,7 @@ pub struct Cost {
 /// Asks how likely a continuation is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Score {
+pub struct ScoreRequest {
     /// How much of the conversation both sides share.
     pub position: usize,
     /// [`prefix_hash`] of that.
@@ -192,7 +192,7 @@ pub struct Score {
 
 /// What the cloud thinks of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Scores {
+pub struct ScoreResponse {
     pub tokens: Vec<ScoredToken>,
     #[serde(flatten)]
     pub cost: Cost,
@@ -217,8 +217,8 @@ impl ScoredToken {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    pub error: Problem,
+pub struct ErrorResponse {
+    pub error: ErrorDetail,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub have: Option<Prefix>,
@@ -226,7 +226,7 @@ pub struct Failure {
 
 /// An error in OpenAI's shape.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Problem {
+pub struct ErrorDetail {
     pub message: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -234,7 +234,7 @@ pub struct Problem {
     pub code: String,
 }
 
-/// What [`Problem::code`] can be.
+/// What [`ErrorDetail::code`] can be.
 pub mod code {
     pub const INVALID: &str = "invalid_request";
     pub const UNAUTHORIZED: &str = "unauthorized";
@@ -281,17 +281,19 @@ mod tests {
 
     #[test]
     fn requests_read_as_documented() {
-        let next: Next = serde_json::from_str(
+        let next: NextRequest = serde_json::from_str(
             r#"{"sequence":1,"position":5,"hash":"x","append":{"text":" hi"},"want":{"word":true}}"#,
         )
         .unwrap();
         assert_eq!(next.append, Piece::Text(" hi".into()));
-        assert_eq!(next.want, Want::Word(true));
-        let open: Open = serde_json::from_str(
+        assert_eq!(next.want, Amount::Word(true));
+        let open: OpenRequest = serde_json::from_str(
             r#"{"prompt":{"messages":[{"role":"user","content":"hi"}]},"vocabulary":"abc"}"#,
         )
         .unwrap();
         assert_eq!(open.prompt, Prompt::Messages(vec![Message::user("hi")]));
-        assert!(serde_json::from_str::<Open>(r#"{"prompt":{"text":"x"},"extra":1}"#).is_err());
+        assert!(
+            serde_json::from_str::<OpenRequest>(r#"{"prompt":{"text":"x"},"extra":1}"#).is_err()
+        );
     }
 }

@@ -7,8 +7,8 @@ use decode::{Answer, Ask, CloudError, Exchange, Opened, Step, Times, Token, Usag
 use crate::{
     Opening,
     protocol::{
-        self, EdgeModel, EdgeState, Health, Next, Open, Piece, Prompt, Score, ScoredToken, Sharing,
-        Want, code, id_bytes, prefix_hash,
+        self, Amount, EdgeModel, EdgeState, Health, NextRequest, OpenRequest, Piece, Prompt,
+        ScoreRequest, ScoredToken, Sharing, code, id_bytes, prefix_hash,
     },
     transport::Transport,
 };
@@ -89,7 +89,7 @@ impl TandemClient {
         let started = Instant::now();
         self.health().await?;
         let edge = self.opening.edge.as_ref();
-        let open = Open {
+        let open = OpenRequest {
             prompt: self.opening.prompt.clone(),
             vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
             from: self.from.clone(),
@@ -159,8 +159,8 @@ impl TandemClient {
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
         let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
-        let Next { position, hash, append, .. } = session.request(accepted);
-        let score = Score { position, hash, append, continuation };
+        let NextRequest { position, hash, append, .. } = session.request(accepted);
+        let score = ScoreRequest { position, hash, append, continuation };
         let scores = self.transport.score(&session.id, score, within).await;
         scores.map(|scores| scores.tokens).map_err(|f| f.error)
     }
@@ -189,7 +189,7 @@ impl TandemClient {
         session.sequence += 1;
         let id = session.id.clone();
         let seen = self.seen.clone().filter(|_| session.collects);
-        let request = Next { edge: seen, ..session.request(ask) };
+        let request = NextRequest { edge: seen, ..session.request(ask) };
         match &request.append {
             Piece::Text(text) => self.transport.sent().note(text),
             Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
@@ -226,7 +226,7 @@ impl TandemClient {
 }
 
 impl Session {
-    fn request(&self, ask: &Ask<'_>) -> Next {
+    fn request(&self, ask: &Ask<'_>) -> NextRequest {
         let (position, hash, append) = match self.exchange {
             Exchange::Ids => {
                 let shared = common_prefix(&self.held.tokens, ask.tokens);
@@ -239,14 +239,14 @@ impl Session {
             }
         };
         let want = match ask.want {
-            decode::Want::Tokens(n) => Want::Tokens(n),
-            decode::Want::Word => Want::Word(true),
+            decode::Want::Tokens(n) => Amount::Tokens(n),
+            decode::Want::Word => Amount::Word(true),
         };
         let (sequence, sampling) = (self.sequence, *ask.sampling);
-        Next { sequence, position, hash, append, want, sampling, edge: None }
+        NextRequest { sequence, position, hash, append, want, sampling, edge: None }
     }
 
-    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
+    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::NextResponse, took: Duration) -> Answer {
         let cost = answer.cost;
         let times = Times {
             // The other side's clock may say anything; it cannot have taken longer than we waited.
@@ -258,8 +258,8 @@ impl Session {
         let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
         let protocol::Cost { prefilled, cached, decoded, .. } = cost;
         let answer = Answer {
-            end: answer.finish_reason == Some(protocol::Finish::Stop),
-            full: answer.finish_reason == Some(protocol::Finish::Length),
+            end: answer.finish_reason == Some(protocol::FinishReason::Stop),
+            full: answer.finish_reason == Some(protocol::FinishReason::Length),
             tokens: answer.tokens,
             usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
             times: Times { network: took.saturating_sub(at_cloud), ..times },

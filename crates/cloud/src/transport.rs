@@ -8,7 +8,10 @@ use tokio::time::timeout;
 
 use crate::{
     http::{Http, SentLog},
-    protocol::{Answer, Failure, Health, Next, Open, Opened, Score, Scores, code},
+    protocol::{
+        ErrorResponse, Health, NextRequest, NextResponse, OpenRequest, OpenResponse, ScoreRequest,
+        ScoreResponse, code,
+    },
     service::{Service, ServiceError},
 };
 
@@ -63,7 +66,11 @@ impl Transport {
         }
     }
 
-    pub async fn open(&self, open: Open, limit: Duration) -> Result<Opened, SessionFailure> {
+    pub async fn open(
+        &self,
+        open: OpenRequest,
+        limit: Duration,
+    ) -> Result<OpenResponse, SessionFailure> {
         match self {
             Self::Http(http) => post(http, "/v1/sessions", &open, limit).await,
             Self::InProcess(service, _) => within(limit, service.open(open)).await,
@@ -73,9 +80,9 @@ impl Transport {
     pub async fn next(
         &self,
         id: &str,
-        next: Next,
+        next: NextRequest,
         limit: Duration,
-    ) -> Result<Answer, SessionFailure> {
+    ) -> Result<NextResponse, SessionFailure> {
         match self {
             Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, limit).await,
             Self::InProcess(service, _) => within(limit, service.next(id, next)).await,
@@ -85,9 +92,9 @@ impl Transport {
     pub async fn score(
         &self,
         id: &str,
-        score: Score,
+        score: ScoreRequest,
         limit: Duration,
-    ) -> Result<Scores, SessionFailure> {
+    ) -> Result<ScoreResponse, SessionFailure> {
         match self {
             Self::Http(http) => {
                 post(http, &format!("/v1/sessions/{id}/score"), &score, limit).await
@@ -117,7 +124,7 @@ async fn post<T: DeserializeOwned>(
 ) -> Result<T, SessionFailure> {
     let reply = http.post(path, body, within).await?;
     if !reply.is_good()
-        && let Ok(Failure { error, .. }) = serde_json::from_slice(&reply.body)
+        && let Ok(ErrorResponse { error, .. }) = serde_json::from_slice(&reply.body)
     {
         let full = error.code == code::CONTEXT_FULL;
         let told = if full { CloudError::ContextFull } else { http.refusal(&reply) };

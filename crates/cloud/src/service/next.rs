@@ -7,11 +7,11 @@ use super::{
     sessions::advance,
     writer::{self, Task, milliseconds},
 };
-use crate::protocol::{Answer, Next, Prefix};
+use crate::protocol::{NextRequest, NextResponse, Prefix};
 
 impl Service {
     /// Writes what comes next and accepts it. The same sequence number gets the same answer.
-    pub async fn next(&self, id: &str, next: Next) -> Result<Answer, ServiceError> {
+    pub async fn next(&self, id: &str, next: NextRequest) -> Result<NextResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.session()?;

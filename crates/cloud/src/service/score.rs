@@ -10,11 +10,15 @@ use super::{
     sessions::{Session, advance},
     writer::milliseconds,
 };
-use crate::protocol::{Cost, Prefix, Score, ScoredToken, Scores};
+use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
-    pub async fn score(&self, id: &str, score: Score) -> Result<Scores, ServiceError> {
+    pub async fn score(
+        &self,
+        id: &str,
+        score: ScoreRequest,
+    ) -> Result<ScoreResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.session()?;
@@ -47,7 +51,7 @@ impl Service {
             },
             greedy: greedy(vocabulary.as_ref(), scored.greedy, scored.greedy_logprob),
         });
-        Ok(Scores { tokens: tokens.collect(), cost })
+        Ok(ScoreResponse { tokens: tokens.collect(), cost })
     }
 
     /// Reads the context as far as it is not cached, then the continuation; the latter does not

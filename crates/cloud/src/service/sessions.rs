@@ -10,7 +10,7 @@ use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{collector::SharedStates, conversation::Conversation, error::ServiceError};
-use crate::protocol::{Answer, Piece, Prefix};
+use crate::protocol::{NextResponse, Piece, Prefix};
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const REMEMBERED: usize = 4096;
@@ -21,7 +21,7 @@ pub(crate) struct Session {
     pub sequence: Sequence,
     pub conversation: Conversation,
     /// The last question's number and its answer, should it be asked again.
-    pub last: Option<(u64, Answer)>,
+    pub last: Option<(u64, NextResponse)>,
     /// The states its edge shares, if it does.
     pub shared: Option<SharedStates>,
 }

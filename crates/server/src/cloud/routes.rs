@@ -4,7 +4,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::cloud::protocol::{Answer, Health, Next, Open, Opened, Score, Scores, code};
+use ::cloud::protocol::{
+    Health, NextRequest, NextResponse, OpenRequest, OpenResponse, ScoreRequest, ScoreResponse, code,
+};
 use axum::{
     Json,
     extract::{FromRequest, Path, Request, State},
@@ -36,23 +38,26 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 type Served<T> = Result<Json<T>, ApiError>;
 
-pub async fn open(State(server): State<Arc<Server>>, Body(open): Body<Open>) -> Served<Opened> {
+pub async fn open(
+    State(server): State<Arc<Server>>,
+    Body(open): Body<OpenRequest>,
+) -> Served<OpenResponse> {
     Ok(Json(server.service.open(open).await?))
 }
 
 pub async fn next(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
-    Body(next): Body<Next>,
-) -> Served<Answer> {
+    Body(next): Body<NextRequest>,
+) -> Served<NextResponse> {
     Ok(Json(server.service.next(&id, next).await?))
 }
 
 pub async fn score(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,
-    Body(score): Body<Score>,
-) -> Served<Scores> {
+    Body(score): Body<ScoreRequest>,
+) -> Served<ScoreResponse> {
     Ok(Json(server.service.score(&id, score).await?))
 }
 
