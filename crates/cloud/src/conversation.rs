@@ -18,10 +18,10 @@ use crate::{
 
 /// How many tokens are asked for where a word is wanted: most words are whole with one or two, and
 /// one more shows it. If it is not whole yet, more are asked for.
-const WORD: [usize; 3] = [3, 8, 24];
+const WORD_LENGTHS: [usize; 3] = [3, 8, 24];
 
 /// What stands for the rest of a character that is not whole.
-const BROKEN: char = char::REPLACEMENT_CHARACTER;
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -303,7 +303,7 @@ impl Conversation {
         completion: &Completion,
     ) -> Result<Vec<String>, CloudError> {
         let mut text = completion.text.clone();
-        if text.contains(BROKEN) || (text.is_empty() && !ids.is_empty()) {
+        if text.contains(REPLACEMENT) || (text.is_empty() && !ids.is_empty()) {
             // What is not whole yet is held back.
             let before = if ask.tokens.is_empty() {
                 String::new()
@@ -311,7 +311,9 @@ impl Conversation {
                 self.connection.detokenize(ask.tokens).await?
             };
             let whole = self.connection.detokenize(&[ask.tokens, ids].concat()).await?;
-            let new = whole.trim_end_matches(BROKEN).strip_prefix(before.trim_end_matches(BROKEN));
+            let new = whole
+                .trim_end_matches(REPLACEMENT)
+                .strip_prefix(before.trim_end_matches(REPLACEMENT));
             let reason = "it spells the same tokens in two ways";
             text = new.ok_or_else(|| self.connection.garbled(reason))?.to_owned();
         }
@@ -331,7 +333,7 @@ impl Conversation {
         let context = format!("{prompt}{}", ask.text);
         let lengths = match ask.want {
             Want::Tokens(n) => vec![n, n + 4],
-            Want::Word => WORD.to_vec(),
+            Want::Word => WORD_LENGTHS.to_vec(),
         };
         let (mut total, mut slot) = (Answer::default(), self.slot);
         for (i, &length) in lengths.iter().enumerate() {
@@ -340,7 +342,7 @@ impl Conversation {
             let completion = self.connection.complete(&question, within).await?;
             slot = completion.slot.or(slot);
             add_cost(&mut total, &completion);
-            let text = completion.text.trim_end_matches(BROKEN);
+            let text = completion.text.trim_end_matches(REPLACEMENT);
             let broken = text.len() < completion.text.len();
             let stopped = completion.end || completion.full;
             let end = match ask.want {

@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use crate::{Address, Key};
 
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest answer read: an endless one must not fill the memory.
-const LARGEST: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// The most characters of a server's own words that are repeated.
-const LONGEST_WORDS: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// The longest pause a server may ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// How a server is reached. Certificates are always verified.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Http {
         provide_cryptography();
         let broken = |reason: String| CloudError::Unreachable { url: address.to_string(), reason };
         let mut builder = Client::builder()
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             // A redirect could carry the key elsewhere.
             .redirect(redirect::Policy::none());
         if address.is_loopback() {
@@ -114,7 +114,7 @@ impl Http {
 
     /// Asks for something to be forgotten; whether it is matters to nobody here.
     pub async fn delete(&self, path: &str) {
-        if let Err(error) = self.send(Method::DELETE, path, vec![], GOODBYE).await {
+        if let Err(error) = self.send(Method::DELETE, path, vec![], CLOSE_TIMEOUT).await {
             tracing::debug!(%error, "a session was not closed");
         }
     }
@@ -153,8 +153,9 @@ impl Http {
         let mut body = vec![];
         while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, within))? {
             body.extend_from_slice(&chunk);
-            if body.len() > LARGEST {
-                return Err(self.garbled(format!("its answer is longer than {} MB", LARGEST >> 20)));
+            if body.len() > MAX_RESPONSE_BYTES {
+                let megabytes = MAX_RESPONSE_BYTES >> 20;
+                return Err(self.garbled(format!("its answer is longer than {megabytes} MB")));
             }
         }
         Ok(body)
@@ -214,12 +215,12 @@ impl Reply {
 
 /// What an error says: every engine, and every proxy before it, has its own shape for that.
 fn words(body: &[u8]) -> String {
-    let told = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
+    let message = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
         let error = value.get("error").unwrap_or(&value);
-        let told = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
-        told.into_iter().flatten().find_map(Value::as_str).map(tidy)
+        let places = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
+        places.into_iter().flatten().find_map(Value::as_str).map(tidy)
     });
-    told.unwrap_or_else(|| {
+    message.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
         if text.trim().is_empty() { String::new() } else { format!("{text:?}") }
     })
@@ -228,7 +229,7 @@ fn words(body: &[u8]) -> String {
 /// A server must neither fill the user's screen nor steer it.
 fn tidy(text: &str) -> String {
     let harmless = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(LONGEST_WORDS).map(harmless).collect()
+    text.chars().take(MAX_MESSAGE_CHARS).map(harmless).collect()
 }
 
 /// The engines say in words that a context is full.
@@ -250,7 +251,7 @@ fn pause(text: &str) -> Option<Duration> {
             .duration_since(SystemTime::now())
             .unwrap_or_default(),
     };
-    Some(pause.min(LONGEST_PAUSE))
+    Some(pause.min(MAX_RETRY_AFTER))
 }
 
 /// TLS needs a provider of its primitives, once a process, before the first client is made.
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn every_shape_of_error_is_read() {
-        for (body, said) in [
+        for (body, expected) in [
             (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
             (r#"{"error":{"message":"no such model","type":"x"}}"#, "no such model"),
             (r#"{"object":"error","message":"too hot"}"#, "too hot"),
@@ -286,7 +287,7 @@ mod tests {
             ("<html>502</html>", "\"<html>502</html>\""),
             ("", ""),
         ] {
-            assert_eq!(words(body.as_bytes()), said);
+            assert_eq!(words(body.as_bytes()), expected);
         }
     }
 
@@ -301,9 +302,9 @@ mod tests {
     #[test]
     fn pauses_are_bounded() {
         assert_eq!(pause("7"), Some(Duration::from_secs(7)));
-        assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("99999999999"), Some(MAX_RETRY_AFTER));
         assert_eq!(pause("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(pause("Wed, 21 Oct 2815 07:28:00 GMT"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("Wed, 21 Oct 2815 07:28:00 GMT"), Some(MAX_RETRY_AFTER));
         assert_eq!(pause("soon"), None);
     }
 }

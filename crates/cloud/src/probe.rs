@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What identifies each engine: a route, and a field of what it answers.
-const MARKS: [(&str, &str, Engine); 4] = [
+const IDENTIFYING_ROUTES: [(&str, &str, Engine); 4] = [
     ("/props", "default_generation_settings", Engine::LlamaServer),
     ("/model_info", "model_path", Engine::Sglang),
     ("/version", "version", Engine::Vllm),
@@ -65,10 +65,10 @@ pub(crate) async fn probe(
 async fn identify(http: &Http) -> Result<Engine, CloudError> {
     let http = &http.with_engine("any engine we know");
     let [props, info, version, models] =
-        MARKS.map(|(path, ..)| http.get(path, SIDE_REQUEST_TIMEOUT));
+        IDENTIFYING_ROUTES.map(|(path, ..)| http.get(path, SIDE_REQUEST_TIMEOUT));
     let (a, b, c, d) = tokio::join!(props, info, version, models);
     let mut failure = None;
-    for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
+    for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(IDENTIFYING_ROUTES) {
         let status = reply.as_ref().map_or(0, |reply| reply.status);
         match reply.and_then(|reply| http.read::<Value>(&reply)) {
             Ok(value) if value.get(field).is_some() => return Ok(engine),

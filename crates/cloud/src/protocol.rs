@@ -176,15 +176,12 @@ pub struct Cost {
     pub decode_ms: f64,
 }
 
-/// Asks how likely a continuation is.
+/// Asks how likely a continuation is, from where [`NextRequest`] would go on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreRequest {
-    /// How much of the conversation both sides share.
     pub position: usize,
-    /// [`prefix_hash`] of that.
     pub hash: String,
-    /// What was accepted since.
     pub append: Piece,
     /// What is to be judged; it is not accepted.
     pub continuation: Piece,

@@ -26,7 +26,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) enum Transport {
     Http(Http),
     /// A service that is called directly: nothing is serialised, and nothing leaves the device, but
-    /// the words the service was given are told all the same.
+    /// the words the service was given are cloud_error all the same.
     InProcess(Arc<Service>, SentLog),
 }
 
@@ -127,8 +127,8 @@ async fn post<T: DeserializeOwned>(
         && let Ok(ErrorResponse { error, .. }) = serde_json::from_slice(&reply.body)
     {
         let full = error.code == code::CONTEXT_FULL;
-        let told = if full { CloudError::ContextFull } else { http.refusal(&reply) };
-        return Err(SessionFailure { code: Some(error.code), error: told });
+        let cloud_error = if full { CloudError::ContextFull } else { http.refusal(&reply) };
+        return Err(SessionFailure { code: Some(error.code), error: cloud_error });
     }
     Ok(http.read(&reply)?)
 }
@@ -150,7 +150,7 @@ impl From<CloudError> for SessionFailure {
 
 impl From<ServiceError> for SessionFailure {
     fn from(error: ServiceError) -> Self {
-        let told = match &error {
+        let cloud_error = match &error {
             ServiceError::ContextFull { .. } => CloudError::ContextFull,
             other => CloudError::Refused {
                 status: other.status(),
@@ -158,6 +158,6 @@ impl From<ServiceError> for SessionFailure {
                 retry_after: None,
             },
         };
-        Self { code: Some(error.code().into()), error: told }
+        Self { code: Some(error.code().into()), error: cloud_error }
     }
 }

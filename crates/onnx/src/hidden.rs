@@ -4,7 +4,7 @@
 //! over operations that only reshape, slice, scale or convert, to multiplications with a constant
 //! matrix. Their input is the hidden state.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, path::PathBuf};
 
 use crate::{
     error::{OnnxError, WireError},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The deepest nesting of `If` branches.
-pub(crate) const MAX_DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// The most candidates listed in a message.
 const MAX_CANDIDATES: usize = 12;
@@ -107,34 +107,10 @@ impl Candidate {
     }
 }
 
-/// Why the hidden state was not found. [`Hidden::find`] adds the file's name.
-#[derive(Debug)]
-pub(crate) enum SearchError {
-    Wire(WireError),
-    Cyclic { node: String },
-    TooDeep,
-    NotFound { reason: String, candidates: Vec<Candidate> },
-}
-
-impl From<WireError> for SearchError {
-    fn from(error: WireError) -> Self {
-        Self::Wire(error)
-    }
-}
-
 impl Hidden {
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
-        let path = || file.path().to_owned();
-        find(&Scope { graph, outer: None })
-            .map_err(|error| match error {
-                SearchError::Wire(error) => file.error(error),
-                SearchError::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
-                SearchError::TooDeep => OnnxError::TooDeep { path: path(), most: MAX_DEPTH },
-                SearchError::NotFound { reason, candidates } => {
-                    OnnxError::Hidden { path: path(), reason, candidates }
-                }
-            })
-            .or_else(|error| Self::already_output(file, graph, error))
+        let found = find(&Scope { file, graph, outer: None });
+        found.or_else(|error| Self::already_output(file, graph, error))
     }
 
     /// If several tensors are candidates and one of them is an output, somebody has chosen that one.
@@ -149,7 +125,7 @@ impl Hidden {
     }
 
     pub fn named(file: &File, graph: &Graph<'_>, tensor: &str) -> Result<Self, OnnxError> {
-        let scope = Scope { graph, outer: None };
+        let scope = Scope { file, graph, outer: None };
         if !graph.producers.contains_key(tensor) {
             let (path, tensor) = (file.path().into(), tensor.to_owned());
             let candidates = candidates(&scope);
@@ -179,12 +155,13 @@ impl Hidden {
 }
 
 /// Every tensor that is multiplied with a constant matrix, the last first.
-pub fn list(graph: &Graph<'_>) -> Vec<Candidate> {
-    candidates(&Scope { graph, outer: None })
+pub fn list(file: &File, graph: &Graph<'_>) -> Vec<Candidate> {
+    candidates(&Scope { file, graph, outer: None })
 }
 
 /// A graph and the graph around it, whose tensors it may use.
 struct Scope<'s, 'a> {
+    file: &'s File,
     graph: &'s Graph<'a>,
     outer: Option<&'s Scope<'s, 'a>>,
 }
@@ -199,7 +176,7 @@ struct Head<'a> {
     reader: String,
 }
 
-fn find(scope: &Scope<'_, '_>) -> Result<Hidden, SearchError> {
+fn find(scope: &Scope<'_, '_>) -> Result<Hidden, OnnxError> {
     let graph = scope.graph;
     let named = |test: &dyn Fn(&str) -> bool| graph.outputs.iter().find(|o| test(o.name));
     let logits = named(&|name| name == "logits")
@@ -214,7 +191,7 @@ fn find(scope: &Scope<'_, '_>) -> Result<Hidden, SearchError> {
             Ok(hidden) if widest.as_ref().is_none_or(|w| w.vocabulary < hidden.vocabulary) => {
                 widest = Some(hidden);
             }
-            Ok(_) | Err(SearchError::NotFound { .. }) => {}
+            Ok(_) | Err(OnnxError::Hidden { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -222,12 +199,12 @@ fn find(scope: &Scope<'_, '_>) -> Result<Hidden, SearchError> {
     widest.ok_or_else(|| not_found(scope, reason.into()))
 }
 
-fn not_found(scope: &Scope<'_, '_>, reason: String) -> SearchError {
-    SearchError::NotFound { reason, candidates: candidates(scope) }
+fn not_found(scope: &Scope<'_, '_>, reason: String) -> OnnxError {
+    OnnxError::Hidden { path: scope.path(), reason, candidates: candidates(scope) }
 }
 
 /// The hidden state from which one output is computed.
-fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, SearchError> {
+fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, OnnxError> {
     if let Some(node) = scope.graph.producer(output).filter(|node| node.op == "If") {
         return in_branches(scope, node, output, depth);
     }
@@ -243,7 +220,7 @@ fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden
         (heads, _) => {
             let reason = format!("{output:?} comes from {} matrices", heads.len());
             let candidates = heads.iter().map(|head| scope.candidate(head)).collect();
-            return Err(SearchError::NotFound { reason, candidates });
+            return Err(OnnxError::Hidden { path: scope.path(), reason, candidates });
         }
     };
     Ok(Hidden {
@@ -261,23 +238,24 @@ fn in_branches(
     node: &Node<'_>,
     output: &str,
     depth: usize,
-) -> Result<Hidden, SearchError> {
+) -> Result<Hidden, OnnxError> {
     let at = node.outputs.iter().position(|name| *name == output).unwrap_or(0);
     let mut branches = vec![];
     for attribute in ["then_branch", "else_branch"] {
-        let Some(Attribute::Graph(bytes)) = node.attribute(attribute)? else {
+        let branch = node.attribute(attribute).map_err(|e| scope.file.error(e))?;
+        let Some(Attribute::Graph(bytes)) = branch else {
             return Err(not_found(
                 scope,
                 format!("the If that produces {output:?} has no {attribute}"),
             ));
         };
-        let graph = Graph::parse(bytes)?;
-        let inner = Scope { graph: &graph, outer: Some(scope) };
+        let graph = Graph::parse(bytes).map_err(|e| scope.file.error(e))?;
+        let inner = Scope { file: scope.file, graph: &graph, outer: Some(scope) };
         let Some(logits) = graph.outputs.get(at) else {
             return Err(not_found(scope, format!("the {attribute} has too few outputs")));
         };
         if depth >= MAX_DEPTH {
-            return Err(SearchError::TooDeep);
+            return Err(OnnxError::TooDeep { path: scope.path(), most: MAX_DEPTH });
         }
         let hidden = hidden_of(&inner, logits.name, depth + 1)?;
         branches.push(Branch { attribute, hidden });
@@ -293,7 +271,7 @@ fn in_branches(
 }
 
 /// Walks back from a tensor to every multiplication that it is computed from.
-fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, SearchError> {
+fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, OnnxError> {
     #[derive(PartialEq)]
     enum State {
         Entered,
@@ -315,13 +293,13 @@ fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, Searc
         match states.get(&i) {
             Some(State::Left) => continue,
             Some(State::Entered) => {
-                return Err(SearchError::Cyclic { node: label(node) });
+                return Err(OnnxError::Cyclic { path: scope.path(), node: label(node) });
             }
             None => {}
         }
         states.insert(i, State::Entered);
         stack.push((i, true));
-        if let Some(head) = scope.head(node)? {
+        if let Some(head) = scope.head(node).map_err(|e| scope.file.error(e))? {
             if !found.iter().any(|f| f.hidden == head.hidden) {
                 found.push(head);
             }
@@ -344,6 +322,10 @@ fn label(node: &Node<'_>) -> String {
 }
 
 impl<'a> Scope<'_, 'a> {
+    fn path(&self) -> PathBuf {
+        self.file.path().into()
+    }
+
     /// Describes a node that multiplies with a constant matrix; `None` for any other.
     fn head(&self, node: &Node<'a>) -> Result<Option<Head<'a>>, WireError> {
         let (Some(&first), Some(&second)) = (node.inputs.first(), node.inputs.get(1)) else {

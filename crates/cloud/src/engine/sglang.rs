@@ -10,7 +10,7 @@ use super::{
 use crate::protocol::ScoredToken;
 
 /// How long a session may lie idle before the server forgets it, in seconds.
-const IDLE: u32 = 600;
+const SESSION_TIMEOUT: u32 = 600;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sglang {
@@ -94,7 +94,8 @@ impl Dialect for Sglang {
     }
 
     fn open_stream(&self) -> Option<Request> {
-        let body = json!({ "capacity_of_str_len": 0, "streaming": true, "timeout": IDLE });
+        let body =
+            json!({ "capacity_of_str_len": 0, "streaming": true, "timeout": SESSION_TIMEOUT });
         self.streaming.then(|| Request::new("/open_session", body))
     }
 

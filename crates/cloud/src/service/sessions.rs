@@ -13,7 +13,7 @@ use super::{collector::SharedStates, conversation::Conversation, error::ServiceE
 use crate::protocol::{NextResponse, Piece, Prefix};
 
 /// How many evicted sessions are remembered, to tell their owners so.
-const REMEMBERED: usize = 4096;
+const MAX_EVICTED: usize = 4096;
 
 /// One conversation of one edge.
 pub(crate) struct Session {
@@ -119,7 +119,7 @@ impl Sessions {
                 session.take();
                 table.live.remove(&id);
                 table.evicted.push_back(id);
-                if table.evicted.len() > REMEMBERED {
+                if table.evicted.len() > MAX_EVICTED {
                     table.evicted.pop_front();
                 }
                 return true;

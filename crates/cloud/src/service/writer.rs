@@ -14,9 +14,9 @@ use super::{
 use crate::protocol::{Amount, Cost, FinishReason, NextResponse};
 
 /// A word that is still not whole after this many tokens is taken as it is.
-const LONGEST_WORD: usize = 24;
+const MAX_WORD_TOKENS: usize = 24;
 
-const LONGEST_ANSWER: usize = 256;
+const MAX_ANSWER_TOKENS: usize = 256;
 
 pub(crate) struct Task {
     pub want: Amount,
@@ -31,9 +31,9 @@ impl Task {
     pub fn validate(&self, exchange: Exchange) -> Result<(), ServiceError> {
         self.sampling.validate().map_err(|e| ServiceError::invalid(e.to_string()))?;
         match (self.want, exchange) {
-            (Amount::Tokens(n), _) if (1..=LONGEST_ANSWER).contains(&n) => Ok(()),
+            (Amount::Tokens(n), _) if (1..=MAX_ANSWER_TOKENS).contains(&n) => Ok(()),
             (Amount::Tokens(_), _) => {
-                Err(ServiceError::invalid(format!("tokens must be from 1 to {LONGEST_ANSWER}")))
+                Err(ServiceError::invalid(format!("tokens must be from 1 to {MAX_ANSWER_TOKENS}")))
             }
             (Amount::Word(true), Exchange::Text) => Ok(()),
             (Amount::Word(true), Exchange::Ids) => {
@@ -170,7 +170,7 @@ impl<'a> Draft<'a> {
     fn satisfies(&self, want: Amount) -> bool {
         match want {
             Amount::Tokens(n) => self.tokens.len() == n,
-            Amount::Word(_) => self.word_end().is_some() || self.tokens.len() == LONGEST_WORD,
+            Amount::Word(_) => self.word_end().is_some() || self.tokens.len() == MAX_WORD_TOKENS,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::http::ApiError;
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.
-const AHEAD: usize = 1;
+const CHANNEL_CAPACITY: usize = 1;
 
 /// What happens while texts are made.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub async fn start<P: Pair>(
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = server.tandem.lease(request.mode, first).await?;
-    let (events, receiver) = mpsc::channel(AHEAD);
+    let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
         let writer = Writer { server, request, events, deadline };
@@ -117,9 +117,9 @@ impl<P: Pair> Writer<P> {
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
         let mut generation = lease.begin(request).await?;
-        let told = self.follow(text, &mut generation).await;
+        let followed = self.follow(text, &mut generation).await;
         self.server.metrics.text(&generation.transcript().stats());
-        told?;
+        followed?;
         let ending = Box::new(ending(&generation));
         self.send(Event::End { text, ending }).await?;
         Ok(generation.into_parts().0)
@@ -170,9 +170,9 @@ fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
     let (transcript, request) = (generation.transcript(), generation.request());
     let summary = Summary::new(generation);
     // Where the cloud writes alone, it alone knows how long the prompt is for it.
-    let told = transcript.shown().first().and_then(|t| t.cloud);
-    let told = told.filter(|_| request.mode == Mode::Large);
-    let counted = told.and_then(|usage| usage.prefilled.zip(usage.cached));
+    let usage = transcript.shown().first().and_then(|t| t.cloud);
+    let usage = usage.filter(|_| request.mode == Mode::Large);
+    let counted = usage.and_then(|usage| usage.prefilled.zip(usage.cached));
     let (prompt_tokens, cached_tokens) = match counted {
         Some((prefilled, cached)) => (prefilled + cached, cached),
         None => (request.tokens.len(), summary.summary.stats.edge_cached),

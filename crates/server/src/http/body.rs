@@ -15,7 +15,7 @@ use super::ApiError;
 
 /// How much more than the largest body is read and thrown away, so that whoever sent it gets to read
 /// why it was refused.
-const DRAINED: usize = 60 << 20;
+const MAX_DRAINED_BYTES: usize = 60 << 20;
 
 /// What the body of a request may cost.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
         length += chunk.len();
         if length <= most {
             read.extend_from_slice(&chunk);
-        } else if length > most + DRAINED {
+        } else if length > most + MAX_DRAINED_BYTES {
             break;
         } else {
             read = Vec::new();

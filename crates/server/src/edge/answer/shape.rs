@@ -139,7 +139,7 @@ impl Part<'_> {
             logprob: Some(a.logprob),
             bytes: a.bytes.clone(),
         };
-        let told = |t: &Accepted| TokenLogprob {
+        let entry = |t: &Accepted| TokenLogprob {
             token: TopLogprob {
                 token: t.text.clone(),
                 logprob: t.logprob,
@@ -147,7 +147,7 @@ impl Part<'_> {
             },
             top_logprobs: t.alternatives.iter().take(top).map(other).collect(),
         };
-        Some(ChatLogprobs { content: self.tokens.iter().map(told).collect(), refusal: None })
+        Some(ChatLogprobs { content: self.tokens.iter().map(entry).collect(), refusal: None })
     }
 
     fn text_logprobs(&self) -> Option<TextLogprobs> {
@@ -159,8 +159,8 @@ impl Part<'_> {
             begin
         };
         let others = |t: &Accepted| {
-            let told = t.alternatives.iter().take(top);
-            told.map(|a| (a.text.clone(), json!(a.logprob))).collect()
+            let likeliest = t.alternatives.iter().take(top);
+            likeliest.map(|a| (a.text.clone(), json!(a.logprob))).collect()
         };
         Some(TextLogprobs {
             text_offset: self.tokens.iter().map(begins).collect(),

@@ -14,7 +14,7 @@ use super::{
 use crate::http::ApiError;
 
 /// The most log-probabilities a token may tell.
-const LOGPROBS: usize = 20;
+const MAX_LOGPROBS: usize = 20;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
     let (conversation, parameters, extras) = halves::<Conversation>(object)?;
@@ -26,7 +26,7 @@ pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest,
 }
 
 fn logprobs(conversation: &Conversation) -> Result<Option<usize>, ApiError> {
-    let top = common::count("top_logprobs", conversation.top_logprobs, 0..=LOGPROBS)?;
+    let top = common::count("top_logprobs", conversation.top_logprobs, 0..=MAX_LOGPROBS)?;
     match (conversation.logprobs.unwrap_or(false), top) {
         (false, Some(n)) if n > 0 => {
             Err(ApiError::field("top_logprobs", "is told only with \"logprobs\": true"))

@@ -21,7 +21,7 @@ use tandem::{NamedRouter, ResolvedRequest};
 use super::config::Mode;
 
 /// Texts one request may ask for, over all its prompts.
-pub const MOST_TEXTS: usize = 16;
+pub const MAX_TEXTS: usize = 16;
 
 /// Alternatives the trace tells.
 const TRACED_ALTERNATIVES: usize = 5;
