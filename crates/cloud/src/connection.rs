@@ -25,8 +25,8 @@ impl EngineConnection {
         Self { http, dialect }
     }
 
-    pub fn garbled(&self, reason: &str) -> CloudError {
-        self.http.garbled(reason.into())
+    pub fn invalid_answer(&self, reason: &str) -> CloudError {
+        self.http.invalid_answer(reason.into())
     }
 
     pub fn dialect(&self) -> &dyn Dialect {
@@ -43,16 +43,18 @@ impl EngineConnection {
         }
         self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
-        let completion = self.sane(self.dialect.answer(&reply))?;
+        let completion = self.checked(self.dialect.answer(&reply))?;
         let written = completion.ids.as_ref().map_or(completion.usage.decoded, Vec::len);
         if written > question.tokens {
             let asked = question.tokens;
             let reason = format!("{written} tokens came where {asked} were asked for");
-            return Err(self.http.garbled(reason));
+            return Err(self.http.invalid_answer(reason));
         }
         let nothing = written == 0 && completion.text.is_empty();
         if nothing && !completion.end && !completion.full {
-            return Err(self.http.garbled("it wrote nothing, and not because it was done".into()));
+            return Err(self
+                .http
+                .invalid_answer("it wrote nothing, and not because it was done".into()));
         }
         Ok(completion)
     }
@@ -83,20 +85,20 @@ impl EngineConnection {
 
     async fn tokens(&self, request: Option<Request>) -> Result<Vec<Token>, CloudError> {
         let reply = self.send(&self.route(request)?, SIDE_REQUEST_TIMEOUT).await?;
-        self.sane(self.dialect.tokens(&reply))
+        self.checked(self.dialect.tokens(&reply))
     }
 
     pub async fn detokenize(&self, ids: &[Token]) -> Result<String, CloudError> {
         let reply =
             self.send(&self.route(self.dialect.detokenize(ids))?, SIDE_REQUEST_TIMEOUT).await?;
-        self.sane(self.dialect.text(&reply))
+        self.checked(self.dialect.text(&reply))
     }
 
     /// The engine's own template; `None` where it has no route for it.
     pub async fn template(&self, messages: &[Message]) -> Result<Option<Piece>, CloudError> {
         let Some(request) = self.dialect.template(messages) else { return Ok(None) };
         let reply = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
-        self.sane(self.dialect.templated(&reply)).map(Some)
+        self.checked(self.dialect.templated(&reply)).map(Some)
     }
 
     pub async fn score(
@@ -110,14 +112,16 @@ impl EngineConnection {
             return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });
         };
         let reply = self.send(&request, within).await?;
-        self.sane(self.dialect.scores(&reply, ids, from))
+        self.checked(self.dialect.scores(&reply, ids, from))
     }
 
     /// A session of the engine's own; `None` where it has none to give.
     pub async fn open_stream(&self) -> Result<Option<String>, CloudError> {
         let Some(request) = self.dialect.open_stream() else { return Ok(None) };
         let id = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
-        let id = id.as_str().ok_or_else(|| self.http.garbled("a session without a name".into()))?;
+        let id = id
+            .as_str()
+            .ok_or_else(|| self.http.invalid_answer("a session without a name".into()))?;
         Ok(Some(id.to_owned()))
     }
 
@@ -141,7 +145,7 @@ impl EngineConnection {
         request.ok_or(CloudError::Unsupported { engine: self.http.engine(), what })
     }
 
-    fn sane<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {
-        read.map_err(|reason| self.http.garbled(reason))
+    fn checked<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {
+        read.map_err(|reason| self.http.invalid_answer(reason))
     }
 }

@@ -315,7 +315,7 @@ impl Conversation {
                 .trim_end_matches(REPLACEMENT)
                 .strip_prefix(before.trim_end_matches(REPLACEMENT));
             let reason = "it spells the same tokens in two ways";
-            text = new.ok_or_else(|| self.connection.garbled(reason))?.to_owned();
+            text = new.ok_or_else(|| self.connection.invalid_answer(reason))?.to_owned();
         }
         let mut texts = vec![String::new(); ids.len()];
         if let Some(last) = texts.last_mut() {

@@ -103,7 +103,7 @@ impl Http {
         body: &impl Serialize,
         within: Duration,
     ) -> Result<Reply, CloudError> {
-        let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
+        let bytes = serde_json::to_vec(body).map_err(|e| self.invalid_answer(e.to_string()))?;
         self.sent.lock().bytes += bytes.len();
         self.send(Method::POST, path, bytes, within).await
     }
@@ -142,7 +142,7 @@ impl Http {
         let kind = tidy(text(header::CONTENT_TYPE).unwrap_or_default());
         // A stream we did not ask for need not ever end.
         if kind.starts_with("text/event-stream") {
-            return Err(self.garbled("it streams, though it was not asked to".into()));
+            return Err(self.invalid_answer("it streams, though it was not asked to".into()));
         }
         let retry_after = text(header::RETRY_AFTER).and_then(pause);
         let body = self.body(&mut response, within).await?;
@@ -155,13 +155,15 @@ impl Http {
             body.extend_from_slice(&chunk);
             if body.len() > MAX_RESPONSE_BYTES {
                 let megabytes = MAX_RESPONSE_BYTES >> 20;
-                return Err(self.garbled(format!("its answer is longer than {megabytes} MB")));
+                return Err(
+                    self.invalid_answer(format!("its answer is longer than {megabytes} MB"))
+                );
             }
         }
         Ok(body)
     }
 
-    pub fn garbled(&self, reason: String) -> CloudError {
+    pub fn invalid_answer(&self, reason: String) -> CloudError {
         CloudError::InvalidAnswer { url: self.address.to_string(), engine: self.engine, reason }
     }
 
@@ -179,9 +181,9 @@ impl Http {
             return Err(self.refusal(reply));
         }
         if !reply.kind.is_empty() && !reply.kind.contains("json") {
-            return Err(self.garbled(format!("its answer is {}, not JSON", reply.kind)));
+            return Err(self.invalid_answer(format!("its answer is {}, not JSON", reply.kind)));
         }
-        serde_json::from_slice(&reply.body).map_err(|e| self.garbled(e.to_string()))
+        serde_json::from_slice(&reply.body).map_err(|e| self.invalid_answer(e.to_string()))
     }
 
     pub fn refusal(&self, reply: &Reply) -> CloudError {

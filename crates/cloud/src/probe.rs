@@ -88,7 +88,7 @@ async fn identify(http: &Http) -> Result<Engine, CloudError> {
         Ok(health) if string(&health, "/service").as_deref() == Some("tandem-cloud") => {
             Ok(Engine::Tandem)
         }
-        _ => Err(http.garbled("none of the routes by which engines are told apart".into())),
+        _ => Err(http.invalid_answer("none of the routes by which engines are told apart".into())),
     }
 }
 

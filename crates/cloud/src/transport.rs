@@ -7,6 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
+    connection::SIDE_REQUEST_TIMEOUT,
     http::{Http, SentLog},
     protocol::{
         ErrorResponse, Health, NextRequest, NextResponse, OpenRequest, OpenResponse, ScoreRequest,
@@ -17,9 +18,6 @@ use crate::{
 
 /// What messages call a cloud that has no address.
 pub(crate) const HERE: &str = "this process";
-
-/// How long a cloud may take to say that it is there.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A way to a cloud. Clones share the account of what was sent.
 #[derive(Clone, Debug)]
@@ -50,7 +48,7 @@ impl Transport {
 
     pub async fn health(&self) -> Result<Health, CloudError> {
         match self {
-            Self::Http(http) => http.read(&http.get("/health", HEALTH_TIMEOUT).await?),
+            Self::Http(http) => http.read(&http.get("/health", SIDE_REQUEST_TIMEOUT).await?),
             Self::InProcess(service, _) => Ok(service.health()),
         }
     }
@@ -59,7 +57,7 @@ impl Transport {
     pub async fn ping(&self, path: &str, within: Duration) -> Result<(), CloudError> {
         match self {
             Self::Http(http) => {
-                let reply = http.get(path, within.min(HEALTH_TIMEOUT)).await?;
+                let reply = http.get(path, within.min(SIDE_REQUEST_TIMEOUT)).await?;
                 if reply.is_good() { Ok(()) } else { Err(http.refusal(&reply)) }
             }
             Self::InProcess(..) => self.health().await.map(drop),

@@ -123,8 +123,7 @@ impl BatchScheduler {
     /// are in the order of the sequences, because llama.cpp computes neighbours together.
     fn read_hidden(&mut self) -> usize {
         let mut entries = vec![];
-        let mut parts: Vec<_> =
-            self.jobs.iter().map(|_| BatchPart { take: 0, output: None }).collect();
+        let mut parts = vec![BatchPart::default(); self.jobs.len()];
         let mut ordered: Vec<_> = self.jobs.iter().zip(&mut parts).collect();
         ordered.sort_by_key(|(job, _)| job.sequence);
         for (job, part) in ordered {
@@ -295,6 +294,7 @@ impl BatchScheduler {
 }
 
 /// A job's part of a batch.
+#[derive(Clone, Default)]
 struct BatchPart {
     /// How many of the job's tokens are in the batch.
     take: usize,

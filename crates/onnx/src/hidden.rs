@@ -4,7 +4,7 @@
 //! over operations that only reshape, slice, scale or convert, to multiplications with a constant
 //! matrix. Their input is the hidden state.
 
-use std::{collections::HashMap, fmt, path::PathBuf};
+use std::{collections::HashSet, fmt, path::PathBuf};
 
 use crate::{
     error::{OnnxError, WireError},
@@ -272,32 +272,25 @@ fn in_branches(
 
 /// Walks back from a tensor to every multiplication that it is computed from.
 fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, OnnxError> {
-    #[derive(PartialEq)]
-    enum State {
-        Entered,
-        Left,
-    }
     let graph = scope.graph;
     let mut found: Vec<Head<'a>> = vec![];
-    let mut states: HashMap<usize, State> = HashMap::new();
+    let (mut entered, mut left) = (HashSet::new(), HashSet::new());
     let start = graph.producers.get(output).copied();
     // Each node is on the stack twice: it is entered, and left after all its inputs. A node that is
     // entered again before it is left is part of a cycle.
     let mut stack: Vec<(usize, bool)> = start.into_iter().map(|i| (i, false)).collect();
     while let Some((i, leaving)) = stack.pop() {
         if leaving {
-            states.insert(i, State::Left);
+            left.insert(i);
+            continue;
+        }
+        if left.contains(&i) {
             continue;
         }
         let node = &graph.nodes[i];
-        match states.get(&i) {
-            Some(State::Left) => continue,
-            Some(State::Entered) => {
-                return Err(OnnxError::Cyclic { path: scope.path(), node: label(node) });
-            }
-            None => {}
+        if !entered.insert(i) {
+            return Err(OnnxError::Cyclic { path: scope.path(), node: label(node) });
         }
-        states.insert(i, State::Entered);
         stack.push((i, true));
         if let Some(head) = scope.head(node).map_err(|e| scope.file.error(e))? {
             if !found.iter().any(|f| f.hidden == head.hidden) {
