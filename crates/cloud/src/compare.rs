@@ -45,8 +45,8 @@ pub(crate) async fn compare(
     connection: &EngineConnection,
     edge: &EdgeSide,
 ) -> Result<Match, CloudError> {
-    if !connection.dialect().has_ids() {
-        let reason = format!("{} gives no token ids", connection.dialect().engine().title());
+    if !connection.dialect.has_ids() {
+        let reason = format!("{} gives no token ids", connection.dialect.engine().title());
         return Ok(Match { vocabulary: Err(reason.clone()), template: Err(reason) });
     }
     let vocabulary = vocabularies(connection, edge).await?;

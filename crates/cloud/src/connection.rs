@@ -17,7 +17,7 @@ pub(crate) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct EngineConnection {
     http: Http,
-    dialect: Box<dyn Dialect>,
+    pub dialect: Box<dyn Dialect>,
 }
 
 impl EngineConnection {
@@ -29,17 +29,13 @@ impl EngineConnection {
         self.http.invalid_answer(reason.into())
     }
 
-    pub fn dialect(&self) -> &dyn Dialect {
-        self.dialect.as_ref()
-    }
-
     pub async fn complete(
         &self,
         question: &Question<'_>,
         within: Duration,
     ) -> Result<Completion, CloudError> {
         if let Some(what) = self.dialect.lacks(question.sampling) {
-            return Err(CloudError::Unsupported { engine: self.http.engine(), what });
+            return Err(CloudError::Unsupported { engine: self.http.engine, what });
         }
         self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
@@ -108,7 +104,7 @@ impl EngineConnection {
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
         let Some(request) = self.dialect.score(ids, from) else {
-            let engine = self.http.engine();
+            let engine = self.http.engine;
             return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });
         };
         let reply = self.send(&request, within).await?;
@@ -142,7 +138,7 @@ impl EngineConnection {
 
     fn route(&self, request: Option<Request>) -> Result<Request, CloudError> {
         let what = "has no route for tokens";
-        request.ok_or(CloudError::Unsupported { engine: self.http.engine(), what })
+        request.ok_or(CloudError::Unsupported { engine: self.http.engine, what })
     }
 
     fn checked<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {

@@ -25,8 +25,8 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    connection: EngineConnection,
-    about: EngineInfo,
+    pub connection: EngineConnection,
+    pub about: EngineInfo,
     opening: Opening,
     /// What comparing the two sides showed; a server does not change its model while it runs.
     compared: Option<Match>,
@@ -63,14 +63,6 @@ impl Conversation {
             streamless: false,
             abandoned: vec![],
         }
-    }
-
-    pub fn connection(&self) -> &EngineConnection {
-        &self.connection
-    }
-
-    pub fn about(&self) -> &EngineInfo {
-        &self.about
     }
 
     /// Goes on with another conversation; where it shares a beginning with this one, the engine's
@@ -118,7 +110,7 @@ impl Conversation {
         let matched = self.compare().await?;
         let ids = match &matched {
             Some(matched) => matched.vocabulary.is_ok(),
-            None => self.connection.dialect().has_ids(),
+            None => self.connection.dialect.has_ids(),
         };
         if let Some(Err(reason)) = matched.as_ref().map(|m| &m.vocabulary) {
             tracing::info!(reason, "text travels: the vocabularies differ");
@@ -164,7 +156,7 @@ impl Conversation {
     }
 
     fn no_template(&self) -> CloudError {
-        CloudError::NoTemplate { engine: self.connection.dialect().engine().title() }
+        CloudError::NoTemplate { engine: self.connection.dialect.engine().title() }
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
@@ -260,7 +252,7 @@ impl Conversation {
             }
             // Nothing shows that the session has read what we think it has.
             (Some(_), _) => {
-                let engine = self.connection.dialect().engine().title();
+                let engine = self.connection.dialect.engine().title();
                 return Err(CloudError::OutOfSync { engine });
             }
             (None, _) => {}
@@ -380,7 +372,7 @@ impl Conversation {
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
         let Some(Piece::Ids(prompt)) = &self.prompt else {
-            let engine = self.connection.dialect().engine().title();
+            let engine = self.connection.dialect.engine().title();
             let what = "can label only where ids travel";
             return Err(CloudError::Unsupported { engine, what });
         };

@@ -41,7 +41,7 @@ pub(crate) struct Http {
     address: Address,
     key: Option<Key>,
     /// Whom we take it for.
-    engine: &'static str,
+    pub engine: &'static str,
     pub sent: SentLog,
 }
 
@@ -91,10 +91,6 @@ impl Http {
     /// The same connection, now that we know who answers.
     pub fn with_engine(&self, engine: &'static str) -> Self {
         Self { engine, ..self.clone() }
-    }
-
-    pub fn engine(&self) -> &'static str {
-        self.engine
     }
 
     pub async fn post(

@@ -189,8 +189,7 @@ impl Remote {
             }
             Client::Engine(client) => {
                 let matched = client.compare().await?;
-                let (engine, about) =
-                    (client.connection().dialect().engine(), client.about().clone());
+                let (engine, about) = (client.connection.dialect.engine(), client.about.clone());
                 Ok(Introduction { engine, about, matched })
             }
         }
@@ -200,7 +199,7 @@ impl Remote {
     pub async fn ping(&mut self) -> Result<Duration, CloudError> {
         let path = match self.client().await? {
             Client::Tandem(_) => "/health",
-            Client::Engine(client) => match client.connection().dialect().engine() {
+            Client::Engine(client) => match client.connection.dialect.engine() {
                 Engine::LlamaServer | Engine::Vllm | Engine::Tandem => "/health",
                 // Its health check writes a token.
                 Engine::Sglang => "/model_info",
@@ -231,7 +230,7 @@ impl Remote {
                 client.score(accepted.tokens, &ids, deadline).await
             }
             (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
-                engine: client.connection().dialect().engine().title(),
+                engine: client.connection.dialect.engine().title(),
                 what: "can label only where ids travel",
             }),
         }
@@ -256,7 +255,7 @@ impl Remote {
             match (&mut client, &self.shares) {
                 (Client::Tandem(client), Some(edge)) => client.share(edge.clone()),
                 (Client::Engine(client), Some(_)) => {
-                    let engine = client.connection().dialect().engine().title();
+                    let engine = client.connection.dialect.engine().title();
                     tracing::warn!(
                         "{engine} takes no hidden states, and none are sent: only `tandem cloud \
                          --collect` does"

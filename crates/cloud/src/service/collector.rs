@@ -66,7 +66,7 @@ impl SharedStates {
 
     /// A turn that goes on with an earlier one is of the same conversation.
     pub fn follow(&mut self, earlier: &Session, prompt: &[Token]) {
-        if prompt.starts_with(earlier.conversation.prompt()) {
+        if prompt.starts_with(&earlier.conversation.prompt) {
             self.conversation = earlier.shared.as_ref().and_then(|shared| shared.conversation);
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn read(
         let message = "edge: this session takes no states; offer them when it is opened";
         return Err(ServiceError::invalid(message));
     };
-    let exchange = session.conversation.exchange();
+    let exchange = session.conversation.exchange;
     if exchange == Exchange::Ids {
         known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed])?;
     }
@@ -99,7 +99,7 @@ pub(crate) fn collect(
     position: usize,
     likeliest: Token,
 ) {
-    let exchange = session.conversation.exchange();
+    let exchange = session.conversation.exchange;
     let vocabulary = session.sequence.model().vocabulary().clone();
     let Some(shared) = &mut session.shared else { return };
     if shared.last.is_some_and(|last| position <= last) {

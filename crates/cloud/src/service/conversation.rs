@@ -11,8 +11,8 @@ use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    exchange: Exchange,
-    prompt: Vec<Token>,
+    pub exchange: Exchange,
+    pub prompt: Vec<Token>,
     /// Behind the prompt.
     tokens: Vec<Token>,
     /// Where text travels: the text of `tokens`, and where each of them ends in it.
@@ -23,14 +23,6 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub fn new(exchange: Exchange, prompt: Vec<Token>) -> Self {
         Self { exchange, prompt, tokens: vec![], text: String::new(), ends: vec![] }
-    }
-
-    pub fn exchange(&self) -> Exchange {
-        self.exchange
-    }
-
-    pub fn prompt(&self) -> &[Token] {
-        &self.prompt
     }
 
     /// Behind the prompt.

@@ -32,7 +32,7 @@ impl Service {
             // Whatever was drawn: a router learns from what the cloud holds likeliest.
             likeliest: seen.is_some(),
         };
-        task.validate(session.conversation.exchange())?;
+        task.validate(session.conversation.exchange)?;
         advance(session, &Prefix { position: next.position, hash: next.hash }, &next.append)?;
         let position = session.conversation.position();
         let (mut answer, likeliest) = writer::write(session, &self.sessions, &task).await?;

@@ -59,7 +59,7 @@ pub(crate) async fn write(
     let mut finish = None;
     let started = Instant::now();
     loop {
-        let at = session.conversation.position() + draft.length(session.conversation.exchange());
+        let at = session.conversation.position() + draft.length(session.conversation.exchange);
         let history = [session.conversation.tokens(), &draft.ids()].concat();
         let token = task.sampling.choose(&logits, &history, at);
         let token = token.map_err(|e| ServiceError::model(&e))?;
@@ -80,7 +80,7 @@ pub(crate) async fn write(
         }
         logits = sessions.read(&mut session.sequence, &[token]).await?.logits;
     }
-    let tokens = draft.finish(task.want, session.conversation.exchange());
+    let tokens = draft.finish(task.want, session.conversation.exchange);
     cost.decode_ms = milliseconds(started.elapsed());
     let ids: Vec<_> = tokens.iter().filter_map(|t| t.id).collect();
     let text: String = tokens.iter().map(|t| t.text.as_str()).collect();
@@ -136,7 +136,7 @@ impl<'a> Draft<'a> {
         // Where ids travel, the last answer may have ended inside a character; its tail is among
         // the last few tokens.
         let mut stream = TextStream::default();
-        if conversation.exchange() == Exchange::Ids {
+        if conversation.exchange == Exchange::Ids {
             let tokens = conversation.tokens();
             let tail = &tokens[tokens.len().saturating_sub(8)..];
             tail.iter().for_each(|&t| drop(stream.push(&vocabulary.piece(t))));

@@ -72,11 +72,11 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
     let sizes = Sizes { cells: options.cells, ..options.sizes() };
     let context = OnnxContext::new(session, layout, sizes, capacity)?;
     // As many tokens as there are logits, whatever the head's matrix says.
-    let tokenizer = JsonTokenizer::read(folder, context.vocabulary())?;
+    let tokenizer = JsonTokenizer::read(folder, context.vocabulary)?;
     let info = ModelInfo {
         context: capacity,
         trained_context: trained_context.unwrap_or(0),
-        hidden_len: context.hidden_len(),
+        hidden_len: context.hidden_len,
         footprint: (weights, cache),
     };
     let vocabulary = ModelVocabulary::new(Arc::new(tokenizer));

@@ -27,8 +27,8 @@ pub(crate) struct OnnxContext {
     /// The longest sequence, in tokens.
     capacity: usize,
     /// The number of logits.
-    vocabulary: usize,
-    hidden_len: usize,
+    pub vocabulary: usize,
+    pub hidden_len: usize,
     caches: Vec<Option<Cache>>,
     /// Tokens passed to the session for each sequence since the context was made.
     passed: Vec<u64>,
@@ -90,14 +90,6 @@ impl OnnxContext {
         self.passed[0] = 0;
         self.caches[0] = None;
         Ok(())
-    }
-
-    pub fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
-
-    pub fn hidden_len(&self) -> usize {
-        self.hidden_len
     }
 
     /// Reads consecutive tokens of one sequence, and adds an output for each: `None` where it is
