@@ -14,7 +14,7 @@ impl Service {
     pub async fn next(&self, id: &str, next: NextRequest) -> Result<NextResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
-        let session = guard.session()?;
+        let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         let waited = started.elapsed();
         match &session.last {
             Some((sequence, answer)) if *sequence == next.sequence => return Ok(answer.clone()),

@@ -21,7 +21,7 @@ impl Service {
     ) -> Result<ScoreResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
-        let session = guard.session()?;
+        let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
         let vocabulary = session.sequence.model().vocabulary().clone();
         let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation)?;

@@ -26,16 +26,6 @@ pub(crate) struct Session {
     pub shared: Option<SharedStates>,
 }
 
-/// A session that nobody else uses at the moment.
-pub(crate) struct SessionGuard(OwnedMutexGuard<Option<Session>>);
-
-impl SessionGuard {
-    /// The session, unless it was evicted while we waited for it.
-    pub fn session(&mut self) -> Result<&mut Session, ServiceError> {
-        self.0.as_mut().ok_or(ServiceError::Evicted)
-    }
-}
-
 /// Brings a session to where its caller is.
 pub(crate) fn advance(
     session: &mut Session,
@@ -75,10 +65,12 @@ impl Sessions {
         table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
     }
 
-    /// Waits until nobody else uses the session.
-    pub async fn acquire(&self, id: &str) -> Result<SessionGuard, ServiceError> {
-        let shared = self.touch(id)?;
-        Ok(SessionGuard(shared.lock_owned().await))
+    /// Waits until nobody else uses the session. It is gone if it was evicted meanwhile.
+    pub async fn acquire(
+        &self,
+        id: &str,
+    ) -> Result<OwnedMutexGuard<Option<Session>>, ServiceError> {
+        Ok(self.touch(id)?.lock_owned().await)
     }
 
     fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
@@ -99,7 +91,7 @@ impl Sessions {
     pub async fn remove(&self, id: &str) -> Result<Session, ServiceError> {
         let mut guard = self.acquire(id).await?;
         self.table().live.remove(id);
-        guard.0.take().ok_or(ServiceError::Evicted)
+        guard.take().ok_or(ServiceError::Evicted)
     }
 
     /// Evicts the session that was not used for longest, of those nobody uses right now. `false`

@@ -64,12 +64,6 @@ impl GenerationRequest {
         self.prompts.len() * self.choices
     }
 
-    /// How many alternatives every token must tell, if it must tell anything of itself.
-    pub fn watch(&self) -> Option<usize> {
-        let traced = self.trace.then_some(TRACED_ALTERNATIVES);
-        traced.max(self.logprobs)
-    }
-
     /// What is asked for one of its texts; `None` where it has no such prompt.
     pub fn resolved(
         &self,
@@ -87,7 +81,7 @@ impl GenerationRequest {
             router: self.router.clone(),
             policy: self.policy.clone(),
             on_error: self.on_error,
-            alternatives: self.watch(),
+            alternatives: self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs),
         })
     }
 
