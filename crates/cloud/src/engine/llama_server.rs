@@ -19,7 +19,7 @@ impl Dialect for LlamaServer {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut body = super::sampling(question);
-        body["prompt"] = question.context.value();
+        body["prompt"] = json!(question.context);
         body["n_predict"] = json!(question.tokens);
         body["top_k"] = json!(question.sampling.top_k);
         body["typical_p"] = json!(1);

@@ -12,6 +12,7 @@ mod vllm;
 use std::{fmt, str::FromStr, time::Duration};
 
 use decode::{Message, Sampling, Times, Token, Usage};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::protocol::{Piece, ScoredToken};
@@ -88,19 +89,11 @@ pub struct EngineInfo {
 }
 
 /// What stands before the question.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
 pub(crate) enum Context<'a> {
     Ids(&'a [Token]),
     Text(&'a str),
-}
-
-impl Context<'_> {
-    pub fn value(self) -> Value {
-        match self {
-            Self::Ids(ids) => json!(ids),
-            Self::Text(text) => json!(text),
-        }
-    }
 }
 
 /// What comes next?

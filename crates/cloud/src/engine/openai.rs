@@ -32,7 +32,7 @@ impl Dialect for OpenAi {
         // Only what the API itself defines: a strict server refuses anything else.
         let body = json!({
             "model": self.model,
-            "prompt": question.context.value(),
+            "prompt": question.context,
             "max_tokens": question.tokens,
             "temperature": s.temperature,
             "top_p": s.top_p,

@@ -39,7 +39,7 @@ impl Dialect for Sglang {
             Context::Ids(_) => "input_ids",
             Context::Text(_) => "text",
         };
-        body[name] = question.context.value();
+        body[name] = json!(question.context);
         if let Some(stream) = question.stream {
             body["session_params"] = json!({ "id": stream });
         }

@@ -47,7 +47,7 @@ impl Dialect for Vllm {
                 json!({ "token_ids": ids, "sampling_params": sampling, "output_mode": "text" });
             return self.request(Self::GENERATE, body);
         }
-        sampling["prompt"] = question.context.value();
+        sampling["prompt"] = json!(question.context);
         sampling["return_token_ids"] = json!(true);
         // The template has put every special token where it belongs.
         sampling["add_special_tokens"] = json!(false);

@@ -51,29 +51,26 @@ impl ServiceError {
         Self::Internal { reason: error.to_string() }
     }
 
-    /// The error as programs read it.
-    pub fn code(&self) -> &'static str {
+    fn code_and_status(&self) -> (&'static str, u16) {
         match self {
-            Self::Invalid { .. } => code::INVALID,
-            Self::Conflict { .. } => code::CONFLICT,
-            Self::Evicted => code::EVICTED,
-            Self::UnknownSession => code::UNKNOWN_SESSION,
-            Self::ContextFull { .. } => code::CONTEXT_FULL,
-            Self::Busy => code::BUSY,
-            Self::ModelFailed { .. } => code::MODEL,
-            Self::Internal { .. } => code::INTERNAL,
+            Self::Invalid { .. } => (code::INVALID, 400),
+            Self::ContextFull { .. } => (code::CONTEXT_FULL, 400),
+            Self::UnknownSession => (code::UNKNOWN_SESSION, 404),
+            Self::Conflict { .. } => (code::CONFLICT, 409),
+            Self::Evicted => (code::EVICTED, 410),
+            Self::ModelFailed { .. } => (code::MODEL, 500),
+            Self::Internal { .. } => (code::INTERNAL, 500),
+            Self::Busy => (code::BUSY, 503),
         }
     }
 
+    /// The error as programs read it.
+    pub fn code(&self) -> &'static str {
+        self.code_and_status().0
+    }
+
     pub fn status(&self) -> u16 {
-        match self {
-            Self::Invalid { .. } | Self::ContextFull { .. } => 400,
-            Self::UnknownSession => 404,
-            Self::Conflict { .. } => 409,
-            Self::Evicted => 410,
-            Self::ModelFailed { .. } | Self::Internal { .. } => 500,
-            Self::Busy => 503,
-        }
+        self.code_and_status().1
     }
 }
 
