@@ -24,7 +24,7 @@ pub(crate) const HERE: &str = "this process";
 pub(crate) enum Transport {
     Http(Http),
     /// A service that is called directly: nothing is serialised, and nothing leaves the device, but
-    /// the words the service was given are cloud_error all the same.
+    /// the words the service was given are told all the same.
     InProcess(Arc<Service>, SentLog),
 }
 
