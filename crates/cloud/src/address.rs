@@ -3,30 +3,19 @@
 use std::{fmt, str::FromStr};
 
 use reqwest::Url;
+use thiserror::Error;
 use url::Host;
 
-/// Where a cloud is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(Url);
 
-/// Not an address.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error(
+    "{given:?} is not the address of a cloud: {reason}; write http://HOST:PORT or https://HOST"
+)]
 pub struct AddressError {
     given: String,
     reason: String,
-}
-
-impl std::error::Error for AddressError {}
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { given, reason } = self;
-        write!(
-            f,
-            "{given:?} is not the address of a cloud: {reason}; \
-             write http://HOST:PORT or https://HOST"
-        )
-    }
 }
 
 impl Address {

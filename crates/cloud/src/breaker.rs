@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use decode::CloudError;
 
 /// Failures in a row that open it.
-const FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// The first pause, and the longest.
 const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 enum State {
@@ -22,7 +22,6 @@ enum State {
     HalfOpen { pause: Duration },
 }
 
-/// Decides whether a cloud may be asked.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: State,
@@ -62,7 +61,7 @@ impl Breaker {
         let (failures, next) = match self.state {
             State::Closed { failures } => (failures + 1, PAUSE),
             State::Open { pause, .. } | State::HalfOpen { pause } => {
-                (FAILURES, (pause * 2).min(LONGEST_PAUSE))
+                (MAX_FAILURES, (pause * 2).min(MAX_PAUSE))
             }
         };
         self.state = match error {
@@ -72,7 +71,7 @@ impl Breaker {
             }
             // Waiting for nothing once more would cost as long again.
             CloudError::TimedOut { .. } => State::Open { until: now + next, pause: next },
-            _ if failures >= FAILURES => State::Open { until: now + next, pause: next },
+            _ if failures >= MAX_FAILURES => State::Open { until: now + next, pause: next },
             _ => State::Closed { failures },
         };
     }
@@ -89,7 +88,7 @@ mod tests {
     #[test]
     fn a_few_failures_open_it_and_a_probe_closes_it() {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
-        for _ in 0..FAILURES {
+        for _ in 0..MAX_FAILURES {
             assert!(breaker.admit(start).is_ok());
             breaker.failed(start, &lost());
         }
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn a_failed_probe_doubles_the_pause_up_to_a_limit() {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
-        for _ in 0..FAILURES {
+        for _ in 0..MAX_FAILURES {
             breaker.failed(now, &lost());
         }
         let mut pauses = vec![];
@@ -116,7 +115,7 @@ mod tests {
             breaker.failed(now, &lost());
         }
         assert_eq!(pauses[..3], [PAUSE, PAUSE * 2, PAUSE * 4]);
-        assert_eq!(pauses[7], LONGEST_PAUSE);
+        assert_eq!(pauses[7], MAX_PAUSE);
     }
 
     #[test]

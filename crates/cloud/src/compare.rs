@@ -38,7 +38,6 @@ pub fn probe_messages() -> Vec<Message> {
 pub struct Match {
     /// Same vocabulary: ids can travel. All below this number mean the same on both sides.
     pub vocabulary: Result<usize, String>,
-    /// Same chat template.
     pub template: Result<(), String>,
 }
 
@@ -46,8 +45,8 @@ pub(crate) async fn compare(
     connection: &EngineConnection,
     edge: &EdgeSide,
 ) -> Result<Match, CloudError> {
-    if !connection.dialect().has_ids() {
-        let reason = format!("{} gives no token ids", connection.dialect().engine().title());
+    if !connection.dialect.has_ids() {
+        let reason = format!("{} gives no token ids", connection.dialect.engine().title());
         return Ok(Match { vocabulary: Err(reason.clone()), template: Err(reason) });
     }
     let vocabulary = vocabularies(connection, edge).await?;
@@ -74,7 +73,7 @@ async fn vocabularies(
     let words = spread(vocabulary);
     let highest = words.first().map_or(0, |id| id.index() + 1);
     for ids in [words, edge.probe.clone()] {
-        let (here, there) = (spelled(vocabulary, &ids), connection.detokenize(&ids).await?);
+        let (here, there) = (edge.spelled(&ids), connection.detokenize(&ids).await?);
         // Some tokenizers leave out a space at the beginning.
         if here.trim_start() != there.trim_start() {
             let at = here.chars().zip(there.chars()).take_while(|(a, b)| a == b).count();
@@ -85,19 +84,11 @@ async fn vocabularies(
     }
     // What is added behind the words may be added on one side only.
     let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
-    let last = last.map(|id| vec![id]).find(|id| !spelled(vocabulary, id).is_empty());
+    let last = last.map(|id| vec![id]).find(|id| !edge.spelled(id).is_empty());
     Ok(Ok(match last {
-        Some(last) if connection.detokenize(&last).await? == spelled(vocabulary, &last) => {
-            vocabulary.len()
-        }
-        Some(_) => highest,
-        None => vocabulary.len(),
+        Some(last) if connection.detokenize(&last).await? != edge.spelled(&last) => highest,
+        _ => vocabulary.len(),
     }))
-}
-
-fn spelled(vocabulary: &dyn Vocabulary, ids: &[Token]) -> String {
-    let bytes: Vec<u8> = ids.iter().flat_map(|&id| vocabulary.spell(id)).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Ids from the whole vocabulary that are plain words: engines tidy up around punctuation.

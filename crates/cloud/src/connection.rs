@@ -6,8 +6,9 @@ use decode::{CloudError, Message, Token};
 use serde_json::Value;
 
 use crate::{
-    engine::{Completion, Context, Dialect, Question, ReplyError, Request, Scored, Templated},
+    engine::{CANNOT_SCORE, Completion, Context, Dialect, Question, ReplyError, Request},
     http::Http,
+    protocol::{Piece, ScoredToken},
 };
 
 /// How long anything but an answer may take.
@@ -16,20 +17,16 @@ pub(crate) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct EngineConnection {
     http: Http,
-    dialect: Box<dyn Dialect>,
+    pub dialect: Box<dyn Dialect>,
 }
 
 impl EngineConnection {
-    pub fn new(http: &Http, dialect: Box<dyn Dialect>) -> Self {
-        Self { http: http.with_engine(dialect.engine().title()), dialect }
+    pub fn new(http: Http, dialect: Box<dyn Dialect>) -> Self {
+        Self { http, dialect }
     }
 
-    pub fn garbled(&self, reason: &str) -> CloudError {
-        self.http.garbled(reason.into())
-    }
-
-    pub fn dialect(&self) -> &dyn Dialect {
-        self.dialect.as_ref()
+    pub fn invalid_answer(&self, reason: &str) -> CloudError {
+        self.http.invalid_answer(reason.into())
     }
 
     pub async fn complete(
@@ -38,20 +35,22 @@ impl EngineConnection {
         within: Duration,
     ) -> Result<Completion, CloudError> {
         if let Some(what) = self.dialect.lacks(question.sampling) {
-            return Err(CloudError::Unsupported { engine: self.http.engine(), what });
+            return Err(CloudError::Unsupported { engine: self.http.engine, what });
         }
         self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
-        let completion = self.sane(self.dialect.answer(&reply))?;
-        let written = completion.ids.as_ref().map_or(completion.decoded, Vec::len);
+        let completion = self.checked(self.dialect.answer(&reply))?;
+        let written = completion.ids.as_ref().map_or(completion.usage.decoded, Vec::len);
         if written > question.tokens {
             let asked = question.tokens;
             let reason = format!("{written} tokens came where {asked} were asked for");
-            return Err(self.http.garbled(reason));
+            return Err(self.http.invalid_answer(reason));
         }
         let nothing = written == 0 && completion.text.is_empty();
         if nothing && !completion.end && !completion.full {
-            return Err(self.http.garbled("it wrote nothing, and not because it was done".into()));
+            return Err(self
+                .http
+                .invalid_answer("it wrote nothing, and not because it was done".into()));
         }
         Ok(completion)
     }
@@ -59,45 +58,43 @@ impl EngineConnection {
     /// Takes account of what goes out.
     fn note(&self, question: &Question<'_>) {
         match question.context {
-            Context::Text(text) => self.http.note(text),
+            Context::Text(text) => self.http.sent.note(text),
             Context::Ids(ids) => {
                 let ids: Vec<_> = ids.iter().map(|id| id.0.to_string()).collect();
-                self.http.note(&format!("[{}]", ids.join(" ")));
+                self.http.sent.note(&format!("[{}]", ids.join(" ")));
             }
         }
     }
 
     /// Special tokens in the text are read as such.
     pub async fn tokenize(&self, text: &str) -> Result<Vec<Token>, CloudError> {
-        let reply = self
-            .send(&self.route(self.dialect.tokenize(text, false))?, SIDE_REQUEST_TIMEOUT)
-            .await?;
-        self.sane(self.dialect.tokens(&reply))
+        self.tokens(self.dialect.tokenize(text, false)).await
     }
 
     /// The ids of a conversation in the engine's own template.
-    pub async fn ids_of(&self, templated: Templated) -> Result<Vec<Token>, CloudError> {
-        let text = match templated {
-            Templated::Ids(ids) => return Ok(ids),
-            Templated::Text(text) => text,
-        };
-        let reply = self
-            .send(&self.route(self.dialect.tokenize(&text, true))?, SIDE_REQUEST_TIMEOUT)
-            .await?;
-        self.sane(self.dialect.tokens(&reply))
+    pub async fn ids_of(&self, templated: Piece) -> Result<Vec<Token>, CloudError> {
+        match templated {
+            Piece::Ids(ids) => Ok(ids),
+            Piece::Text(text) => self.tokens(self.dialect.tokenize(&text, true)).await,
+        }
+    }
+
+    async fn tokens(&self, request: Option<Request>) -> Result<Vec<Token>, CloudError> {
+        let reply = self.send(&self.route(request)?, SIDE_REQUEST_TIMEOUT).await?;
+        self.checked(self.dialect.tokens(&reply))
     }
 
     pub async fn detokenize(&self, ids: &[Token]) -> Result<String, CloudError> {
         let reply =
             self.send(&self.route(self.dialect.detokenize(ids))?, SIDE_REQUEST_TIMEOUT).await?;
-        self.sane(self.dialect.text(&reply))
+        self.checked(self.dialect.text(&reply))
     }
 
     /// The engine's own template; `None` where it has no route for it.
-    pub async fn template(&self, messages: &[Message]) -> Result<Option<Templated>, CloudError> {
+    pub async fn template(&self, messages: &[Message]) -> Result<Option<Piece>, CloudError> {
         let Some(request) = self.dialect.template(messages) else { return Ok(None) };
         let reply = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
-        self.sane(self.dialect.templated(&reply)).map(Some)
+        self.checked(self.dialect.templated(&reply)).map(Some)
     }
 
     pub async fn score(
@@ -105,20 +102,22 @@ impl EngineConnection {
         ids: &[Token],
         from: usize,
         within: Duration,
-    ) -> Result<Vec<Scored>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let Some(request) = self.dialect.score(ids, from) else {
-            let (engine, what) = (self.http.engine(), self.dialect.cannot_score());
-            return Err(CloudError::Unsupported { engine, what });
+            let engine = self.http.engine;
+            return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });
         };
         let reply = self.send(&request, within).await?;
-        self.sane(self.dialect.scores(&reply, ids, from))
+        self.checked(self.dialect.scores(&reply, ids, from))
     }
 
     /// A session of the engine's own; `None` where it has none to give.
     pub async fn open_stream(&self) -> Result<Option<String>, CloudError> {
         let Some(request) = self.dialect.open_stream() else { return Ok(None) };
         let id = self.send(&request, SIDE_REQUEST_TIMEOUT).await?;
-        let id = id.as_str().ok_or_else(|| self.http.garbled("a session without a name".into()))?;
+        let id = id
+            .as_str()
+            .ok_or_else(|| self.http.invalid_answer("a session without a name".into()))?;
         Ok(Some(id.to_owned()))
     }
 
@@ -139,10 +138,10 @@ impl EngineConnection {
 
     fn route(&self, request: Option<Request>) -> Result<Request, CloudError> {
         let what = "has no route for tokens";
-        request.ok_or(CloudError::Unsupported { engine: self.http.engine(), what })
+        request.ok_or(CloudError::Unsupported { engine: self.http.engine, what })
     }
 
-    fn sane<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {
-        read.map_err(|reason| self.http.garbled(reason))
+    fn checked<T>(&self, read: Result<T, ReplyError>) -> Result<T, CloudError> {
+        read.map_err(|reason| self.http.invalid_answer(reason))
     }
 }

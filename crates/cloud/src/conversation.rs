@@ -12,25 +12,26 @@ use crate::{
     EdgeSide, Match, Opening,
     compare::compare,
     connection::EngineConnection,
-    engine::{Completion, Context, EngineInfo, Question, Scored, Templated},
-    protocol::Prompt,
+    engine::{Completion, Context, EngineInfo, Question},
+    protocol::{Piece, Prompt, ScoredToken},
 };
 
 /// How many tokens are asked for where a word is wanted: most words are whole with one or two, and
 /// one more shows it. If it is not whole yet, more are asked for.
-const WORD: [usize; 3] = [3, 8, 24];
+const WORD_LENGTHS: [usize; 3] = [3, 8, 24];
 
 /// What stands for the rest of a character that is not whole.
-const BROKEN: char = char::REPLACEMENT_CHARACTER;
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    connection: EngineConnection,
-    about: EngineInfo,
+    pub connection: EngineConnection,
+    pub about: EngineInfo,
     opening: Opening,
     /// What comparing the two sides showed; a server does not change its model while it runs.
     compared: Option<Match>,
-    prompt: Option<Beginning>,
+    /// As it is sent.
+    prompt: Option<Piece>,
     /// Where the engine keeps this conversation.
     slot: Option<i64>,
     /// Its own session, where it has such.
@@ -49,13 +50,6 @@ struct Stream {
     held: Vec<Token>,
 }
 
-/// The prompt, as it is sent.
-#[derive(Clone, Debug)]
-enum Beginning {
-    Ids(Vec<Token>),
-    Text(String),
-}
-
 impl Conversation {
     pub fn new(connection: EngineConnection, about: EngineInfo, opening: Opening) -> Self {
         Self {
@@ -69,14 +63,6 @@ impl Conversation {
             streamless: false,
             abandoned: vec![],
         }
-    }
-
-    pub fn connection(&self) -> &EngineConnection {
-        &self.connection
-    }
-
-    pub fn about(&self) -> &EngineInfo {
-        &self.about
     }
 
     /// Goes on with another conversation; where it shares a beginning with this one, the engine's
@@ -124,16 +110,16 @@ impl Conversation {
         let matched = self.compare().await?;
         let ids = match &matched {
             Some(matched) => matched.vocabulary.is_ok(),
-            None => self.connection.dialect().has_ids(),
+            None => self.connection.dialect.has_ids(),
         };
         if let Some(Err(reason)) = matched.as_ref().map(|m| &m.vocabulary) {
             tracing::info!(reason, "text travels: the vocabularies differ");
         }
         let prompt = if ids {
             let same_template = matched.is_some_and(|m| m.template.is_ok());
-            Beginning::Ids(self.ids_of_prompt(same_template).await?)
+            Piece::Ids(self.ids_of_prompt(same_template).await?)
         } else {
-            Beginning::Text(self.text_of_prompt().await?)
+            Piece::Text(self.text_of_prompt().await?)
         };
         self.prompt = Some(prompt);
         let times = Times { network: started.elapsed(), ..Times::default() };
@@ -163,25 +149,25 @@ impl Conversation {
             (Prompt::Messages(messages), None) => messages,
         };
         match self.connection.template(messages).await? {
-            Some(Templated::Text(text)) => Ok(text),
-            Some(Templated::Ids(ids)) => self.connection.detokenize(&ids).await,
+            Some(Piece::Text(text)) => Ok(text),
+            Some(Piece::Ids(ids)) => self.connection.detokenize(&ids).await,
             None => Err(self.no_template()),
         }
     }
 
     fn no_template(&self) -> CloudError {
-        CloudError::NoTemplate { engine: self.connection.dialect().engine().title() }
+        CloudError::NoTemplate { engine: self.connection.dialect.engine().title() }
     }
 
     pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
         let started = Instant::now();
         self.close_abandoned().await;
         let (mut answer, slot) = match self.prompt.clone().ok_or(CloudError::NotOpened)? {
-            Beginning::Ids(prompt) => {
+            Piece::Ids(prompt) => {
                 let context = [prompt.as_slice(), ask.tokens].concat();
                 self.next_in_stream(&context, &ask, within).await?
             }
-            Beginning::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
+            Piece::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
         };
         self.slot = slot.or(self.slot);
         let (times, took) = (&mut answer.times, started.elapsed());
@@ -257,7 +243,8 @@ impl Conversation {
         let mut question = self.question(Context::Ids(&context[held..]), wanted.min(room), ask);
         question.stream = stream.as_ref().map(|s| s.id.as_str());
         let completion = self.connection.complete(&question, within).await?;
-        let counted = completion.prefilled.zip(completion.cached).map(|(a, b)| a + b);
+        let usage = completion.usage;
+        let counted = usage.prefilled.zip(usage.cached).map(|(a, b)| a + b);
         match (stream.as_mut(), counted) {
             (Some(stream), Some(counted)) if counted == context.len() => {
                 let written = completion.ids.iter().flatten().chain(&completion.closing);
@@ -265,7 +252,7 @@ impl Conversation {
             }
             // Nothing shows that the session has read what we think it has.
             (Some(_), _) => {
-                let engine = self.connection.dialect().engine().title();
+                let engine = self.connection.dialect.engine().title();
                 return Err(CloudError::OutOfSync { engine });
             }
             (None, _) => {}
@@ -281,10 +268,10 @@ impl Conversation {
         };
         let logprobs = completion.logprobs.iter().copied().chain(std::iter::repeat(None));
         let tokens = ids.iter().zip(texts).zip(logprobs);
-        let tokens = tokens
-            .map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob })
-            .collect();
-        Ok((Answer { tokens, full, ..answer(&completion) }, completion.slot))
+        let tokens =
+            tokens.map(|((&id, text), logprob)| Answered { id: Some(id), text, logprob }).collect();
+        let Completion { end, times, slot, .. } = completion;
+        Ok((Answer { tokens, end, full, usage, times }, slot))
     }
 
     /// Nothing but known ids leaves this machine: one engine dies of others.
@@ -308,7 +295,7 @@ impl Conversation {
         completion: &Completion,
     ) -> Result<Vec<String>, CloudError> {
         let mut text = completion.text.clone();
-        if text.contains(BROKEN) || (text.is_empty() && !ids.is_empty()) {
+        if text.contains(REPLACEMENT) || (text.is_empty() && !ids.is_empty()) {
             // What is not whole yet is held back.
             let before = if ask.tokens.is_empty() {
                 String::new()
@@ -316,9 +303,11 @@ impl Conversation {
                 self.connection.detokenize(ask.tokens).await?
             };
             let whole = self.connection.detokenize(&[ask.tokens, ids].concat()).await?;
-            let new = whole.trim_end_matches(BROKEN).strip_prefix(before.trim_end_matches(BROKEN));
+            let new = whole
+                .trim_end_matches(REPLACEMENT)
+                .strip_prefix(before.trim_end_matches(REPLACEMENT));
             let reason = "it spells the same tokens in two ways";
-            text = new.ok_or_else(|| self.connection.garbled(reason))?.to_owned();
+            text = new.ok_or_else(|| self.connection.invalid_answer(reason))?.to_owned();
         }
         let mut texts = vec![String::new(); ids.len()];
         if let Some(last) = texts.last_mut() {
@@ -335,8 +324,8 @@ impl Conversation {
     ) -> Result<(Answer, Option<i64>), CloudError> {
         let context = format!("{prompt}{}", ask.text);
         let lengths = match ask.want {
-            AnswerLength::Tokens(n) => vec![n, n + 4],
-            AnswerLength::Word => WORD.to_vec(),
+            Want::Tokens(n) => vec![n, n + 4],
+            Want::Word => WORD_LENGTHS.to_vec(),
         };
         let (mut total, mut slot) = (Answer::default(), self.slot);
         for (i, &length) in lengths.iter().enumerate() {
@@ -344,8 +333,8 @@ impl Conversation {
             let question = Question { slot, ..question };
             let completion = self.connection.complete(&question, within).await?;
             slot = completion.slot.or(slot);
-            total = combine(total, answer(&completion));
-            let text = completion.text.trim_end_matches(BROKEN);
+            add_cost(&mut total, &completion);
+            let text = completion.text.trim_end_matches(REPLACEMENT);
             let broken = text.len() < completion.text.len();
             let stopped = completion.end || completion.full;
             let end = match ask.want {
@@ -377,15 +366,14 @@ impl Conversation {
         Question { context, tokens, sampling, seed, slot: self.slot, stream: None }
     }
 
-    /// What the engine thinks of a continuation behind what was accepted.
     pub async fn score(
         &self,
         accepted: &[Token],
         continuation: &[Token],
         within: Duration,
-    ) -> Result<Vec<Scored>, CloudError> {
-        let Some(Beginning::Ids(prompt)) = &self.prompt else {
-            let engine = self.connection.dialect().engine().title();
+    ) -> Result<Vec<ScoredToken>, CloudError> {
+        let Some(Piece::Ids(prompt)) = &self.prompt else {
+            let engine = self.connection.dialect.engine().title();
             let what = "can label only where ids travel";
             return Err(CloudError::Unsupported { engine, what });
         };
@@ -396,35 +384,17 @@ impl Conversation {
     }
 }
 
-fn answer(completion: &Completion) -> Answer {
-    Answer {
-        tokens: vec![],
-        end: completion.end,
-        full: completion.full,
-        usage: Usage {
-            prefilled: completion.prefilled,
-            cached: completion.cached,
-            decoded: completion.decoded,
-        },
-        times: Times {
-            cloud_prefill: completion.prefill.unwrap_or_default(),
-            cloud_decode: completion.decode.unwrap_or_default(),
-            ..Times::default()
-        },
-    }
-}
-
 /// A word that was asked for twice cost both.
-fn combine(mut total: Answer, more: Answer) -> Answer {
-    let first = total.usage.decoded == 0;
-    let add = |a: Option<usize>, b: Option<usize>| if first { b } else { Some(a? + b?) };
+fn add_cost(total: &mut Answer, completion: &Completion) {
+    let (before, more) = (total.usage, completion.usage);
+    let add =
+        |a: Option<usize>, b: Option<usize>| if before.decoded == 0 { b } else { Some(a? + b?) };
     total.usage = Usage {
-        prefilled: add(total.usage.prefilled, more.usage.prefilled),
-        cached: add(total.usage.cached, more.usage.cached),
-        decoded: total.usage.decoded + more.usage.decoded,
+        prefilled: add(before.prefilled, more.prefilled),
+        cached: add(before.cached, more.cached),
+        decoded: before.decoded + more.decoded,
     };
-    total.times += more.times;
-    total
+    total.times += completion.times;
 }
 
 /// Text as tokens without ids: as many as the engine wrote, the text with the first. A word is one.
@@ -433,9 +403,9 @@ fn pieces(text: &str, completion: &Completion, want: AnswerLength) -> Vec<Answer
         return vec![];
     }
     let count = match want {
-        AnswerLength::Word => 1,
-        AnswerLength::Tokens(n) => {
-            (completion.decoded - usize::from(completion.end).min(completion.decoded)).clamp(1, n)
+        Want::Word => 1,
+        Want::Tokens(n) => {
+            completion.usage.decoded.saturating_sub(usize::from(completion.end)).clamp(1, n)
         }
     };
     let piece = |i| AnswerToken {

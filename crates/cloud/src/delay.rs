@@ -8,7 +8,7 @@ use decode::sampling;
 const RETRANSMISSION: Duration = Duration::from_millis(200);
 
 /// The most times one packet is lost in a row.
-const UNLUCKY: u32 = 5;
+const MAX_RETRANSMISSIONS: u32 = 5;
 
 /// `RTT[:JITTER][:LOSS]`, as in `170ms`, `170ms:20ms` or `170ms:20ms:1%`.
 ///
@@ -34,7 +34,7 @@ impl Delay {
         let jittered = self.rtt.as_secs_f64() + spread * self.jitter.as_secs_f64();
         let mut delay = Duration::try_from_secs_f64(jittered).unwrap_or_default();
         let mut timeout = RETRANSMISSION.max(self.rtt * 2);
-        for again in 0..UNLUCKY {
+        for again in 0..MAX_RETRANSMISSIONS {
             if sampling::uniform(0x6c6f_7373 + u64::from(again), ask) >= self.loss {
                 break;
             }

@@ -12,27 +12,23 @@ use serde_json::Value;
 
 use crate::{Address, Key};
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The largest answer read: an endless one must not fill the memory.
-const LARGEST: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// The most characters of a server's own words that are repeated.
-const LONGEST_WORDS: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// The longest pause a server may ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// How a server is reached. Certificates are always verified.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it is.
     pub address: Address,
-    /// The key it wants, if any.
     pub key: Option<Key>,
     /// Certificates (PEM) of an authority of one's own, trusted besides the system's.
     pub authority: Option<Vec<u8>>,
@@ -45,9 +41,27 @@ pub(crate) struct Http {
     address: Address,
     key: Option<Key>,
     /// Whom we take it for.
-    engine: &'static str,
-    /// What was sent since somebody took account of it; shared by all clones.
-    sent: Arc<Mutex<Sent>>,
+    pub engine: &'static str,
+    pub sent: SentLog,
+}
+
+/// What was sent since somebody took account of it; shared by all clones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentLog(Arc<Mutex<Sent>>);
+
+impl SentLog {
+    /// Takes note of words that are about to be sent.
+    pub fn note(&self, words: &str) {
+        self.lock().text.push_str(words);
+    }
+
+    pub fn take(&self) -> Sent {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Http {
@@ -56,7 +70,7 @@ impl Http {
         provide_cryptography();
         let broken = |reason: String| CloudError::Unreachable { url: address.to_string(), reason };
         let mut builder = Client::builder()
-            .connect_timeout(CONNECT)
+            .connect_timeout(CONNECT_TIMEOUT)
             // A redirect could carry the key elsewhere.
             .redirect(redirect::Policy::none());
         if address.is_loopback() {
@@ -71,30 +85,12 @@ impl Http {
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|e| broken(cause(&e)))?;
-        Ok(Self { client, address, key, engine, sent: Arc::default() })
+        Ok(Self { client, address, key, engine, sent: SentLog::default() })
     }
 
     /// The same connection, now that we know who answers.
     pub fn with_engine(&self, engine: &'static str) -> Self {
         Self { engine, ..self.clone() }
-    }
-
-    pub fn engine(&self) -> &'static str {
-        self.engine
-    }
-
-    /// Takes note of words that are about to be sent.
-    pub fn note(&self, words: &str) {
-        self.sent().text.push_str(words);
-    }
-
-    /// Takes the account of what was sent.
-    pub fn take_sent(&self) -> Sent {
-        std::mem::take(&mut self.sent())
-    }
-
-    fn sent(&self) -> MutexGuard<'_, Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub async fn post(
@@ -103,8 +99,8 @@ impl Http {
         body: &impl Serialize,
         within: Duration,
     ) -> Result<Reply, CloudError> {
-        let bytes = serde_json::to_vec(body).map_err(|e| self.garbled(e.to_string()))?;
-        self.sent().bytes += bytes.len();
+        let bytes = serde_json::to_vec(body).map_err(|e| self.invalid_answer(e.to_string()))?;
+        self.sent.lock().bytes += bytes.len();
         self.send(Method::POST, path, bytes, within).await
     }
 
@@ -114,7 +110,7 @@ impl Http {
 
     /// Asks for something to be forgotten; whether it is matters to nobody here.
     pub async fn delete(&self, path: &str) {
-        if let Err(error) = self.send(Method::DELETE, path, vec![], GOODBYE).await {
+        if let Err(error) = self.send(Method::DELETE, path, vec![], CLOSE_TIMEOUT).await {
             tracing::debug!(%error, "a session was not closed");
         }
     }
@@ -142,7 +138,7 @@ impl Http {
         let kind = tidy(text(header::CONTENT_TYPE).unwrap_or_default());
         // A stream we did not ask for need not ever end.
         if kind.starts_with("text/event-stream") {
-            return Err(self.garbled("it streams, though it was not asked to".into()));
+            return Err(self.invalid_answer("it streams, though it was not asked to".into()));
         }
         let retry_after = text(header::RETRY_AFTER).and_then(pause);
         let body = self.body(&mut response, within).await?;
@@ -153,14 +149,17 @@ impl Http {
         let mut body = vec![];
         while let Some(chunk) = response.chunk().await.map_err(|e| self.failed(&e, within))? {
             body.extend_from_slice(&chunk);
-            if body.len() > LARGEST {
-                return Err(self.garbled(format!("its answer is longer than {} MB", LARGEST >> 20)));
+            if body.len() > MAX_RESPONSE_BYTES {
+                let megabytes = MAX_RESPONSE_BYTES >> 20;
+                return Err(
+                    self.invalid_answer(format!("its answer is longer than {megabytes} MB"))
+                );
             }
         }
         Ok(body)
     }
 
-    pub fn garbled(&self, reason: String) -> CloudError {
+    pub fn invalid_answer(&self, reason: String) -> CloudError {
         CloudError::InvalidAnswer { url: self.address.to_string(), engine: self.engine, reason }
     }
 
@@ -178,12 +177,11 @@ impl Http {
             return Err(self.refusal(reply));
         }
         if !reply.kind.is_empty() && !reply.kind.contains("json") {
-            return Err(self.garbled(format!("its answer is {}, not JSON", reply.kind)));
+            return Err(self.invalid_answer(format!("its answer is {}, not JSON", reply.kind)));
         }
-        serde_json::from_slice(&reply.body).map_err(|e| self.garbled(e.to_string()))
+        serde_json::from_slice(&reply.body).map_err(|e| self.invalid_answer(e.to_string()))
     }
 
-    /// What a bad reply means.
     pub fn refusal(&self, reply: &Reply) -> CloudError {
         let words = words(&reply.body);
         if is_context_full(reply.status, &words) {
@@ -199,11 +197,9 @@ impl Http {
     }
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: u16,
-    /// Its content type.
     kind: String,
     pub body: Vec<u8>,
     retry_after: Option<Duration>,
@@ -217,12 +213,12 @@ impl Reply {
 
 /// What an error says: every engine, and every proxy before it, has its own shape for that.
 fn words(body: &[u8]) -> String {
-    let told = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
+    let message = serde_json::from_slice::<Value>(body).ok().and_then(|value| {
         let error = value.get("error").unwrap_or(&value);
-        let told = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
-        told.into_iter().flatten().find_map(Value::as_str).map(tidy)
+        let places = [Some(error), error.get("message"), error.get("detail"), value.get("message")];
+        places.into_iter().flatten().find_map(Value::as_str).map(tidy)
     });
-    told.unwrap_or_else(|| {
+    message.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
         if text.trim().is_empty() { String::new() } else { format!("{text:?}") }
     })
@@ -231,7 +227,7 @@ fn words(body: &[u8]) -> String {
 /// A server must neither fill the user's screen nor steer it.
 fn tidy(text: &str) -> String {
     let harmless = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(LONGEST_WORDS).map(harmless).collect()
+    text.chars().take(MAX_MESSAGE_CHARS).map(harmless).collect()
 }
 
 /// The engines say in words that a context is full.
@@ -253,7 +249,7 @@ fn pause(text: &str) -> Option<Duration> {
             .duration_since(SystemTime::now())
             .unwrap_or_default(),
     };
-    Some(pause.min(LONGEST_PAUSE))
+    Some(pause.min(MAX_RETRY_AFTER))
 }
 
 /// TLS needs a provider of its primitives, once a process, before the first client is made.
@@ -281,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_shape_of_error_is_read() {
-        for (body, said) in [
+        for (body, expected) in [
             (r#"{"error":"Unauthorized"}"#, "Unauthorized"),
             (r#"{"error":{"message":"no such model","type":"x"}}"#, "no such model"),
             (r#"{"object":"error","message":"too hot"}"#, "too hot"),
@@ -289,7 +285,7 @@ mod tests {
             ("<html>502</html>", "\"<html>502</html>\""),
             ("", ""),
         ] {
-            assert_eq!(words(body.as_bytes()), said);
+            assert_eq!(words(body.as_bytes()), expected);
         }
     }
 
@@ -304,9 +300,9 @@ mod tests {
     #[test]
     fn pauses_are_bounded() {
         assert_eq!(pause("7"), Some(Duration::from_secs(7)));
-        assert_eq!(pause("99999999999"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("99999999999"), Some(MAX_RETRY_AFTER));
         assert_eq!(pause("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(pause("Wed, 21 Oct 2815 07:28:00 GMT"), Some(LONGEST_PAUSE));
+        assert_eq!(pause("Wed, 21 Oct 2815 07:28:00 GMT"), Some(MAX_RETRY_AFTER));
         assert_eq!(pause("soon"), None);
     }
 }

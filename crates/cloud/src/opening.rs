@@ -9,7 +9,6 @@ use crate::protocol::Prompt;
 /// How a conversation begins, on both sides.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// What both sides begin with.
     pub prompt: Prompt,
     /// The edge; `None` where the cloud writes alone.
     pub edge: Option<EdgeSide>,
@@ -18,7 +17,6 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// A conversation with the cloud alone.
     pub fn alone(prompt: Prompt) -> Self {
         Self { prompt, edge: None, rendered: None }
     }
@@ -27,12 +25,19 @@ impl Opening {
 /// What a cloud is compared with.
 #[derive(Clone)]
 pub struct EdgeSide {
-    /// The edge's tokenizer.
     pub vocabulary: Arc<dyn Vocabulary>,
     /// The prompt in the edge's own template.
     pub prompt: Vec<Token>,
     /// [`probe_messages`](crate::probe_messages) in the edge's own template.
     pub probe: Vec<Token>,
+}
+
+impl EdgeSide {
+    /// Ids as people read them, special tokens included.
+    pub(crate) fn spelled(&self, ids: &[Token]) -> String {
+        let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.vocabulary.spell(id)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 impl fmt::Debug for EdgeSide {

@@ -1,7 +1,5 @@
 //! Who answers at an address?
 
-use std::time::Duration;
-
 use decode::CloudError;
 use serde_json::Value;
 
@@ -16,11 +14,8 @@ use crate::{
     transport::Transport,
 };
 
-/// How long a server may take to say who it is.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What identifies each engine: a route, and a field of what it answers.
-const MARKS: [(&str, &str, Engine); 4] = [
+const IDENTIFYING_ROUTES: [(&str, &str, Engine); 4] = [
     ("/props", "default_generation_settings", Engine::LlamaServer),
     ("/model_info", "model_path", Engine::Sglang),
     ("/version", "version", Engine::Vllm),
@@ -39,11 +34,11 @@ pub(crate) async fn probe(
         None => identify(http).await?,
     };
     tracing::debug!(%engine, "a cloud answers");
+    let http = &http.with_engine(engine.title());
     if engine == Engine::Tandem {
-        let transport = Transport::Http(http.with_engine(engine.title()));
+        let transport = Transport::Http(http.clone());
         return Ok(Client::Tandem(Box::new(TandemClient::new(transport, opening))));
     }
-    let http = &http.with_engine(engine.title());
     let about = about(http, engine, model).await?;
     let model = model.map(str::to_owned);
     if model.is_some() && matches!(engine, Engine::Sglang | Engine::LlamaServer) {
@@ -62,17 +57,18 @@ pub(crate) async fn probe(
             Box::new(OpenAi { model })
         }
     };
-    let connection = EngineConnection::new(http, dialect);
+    let connection = EngineConnection::new(http.clone(), dialect);
     Ok(Client::Engine(Box::new(Conversation::new(connection, about, opening))))
 }
 
 /// Each engine has a route no other has. All are tried at once: the way there may be long.
 async fn identify(http: &Http) -> Result<Engine, CloudError> {
     let http = &http.with_engine("any engine we know");
-    let [props, info, version, models] = MARKS.map(|(path, ..)| http.get(path, HEALTH_TIMEOUT));
+    let [props, info, version, models] =
+        IDENTIFYING_ROUTES.map(|(path, ..)| http.get(path, SIDE_REQUEST_TIMEOUT));
     let (a, b, c, d) = tokio::join!(props, info, version, models);
     let mut failure = None;
-    for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(MARKS) {
+    for (reply, (_, field, engine)) in [a, b, c, d].into_iter().zip(IDENTIFYING_ROUTES) {
         let status = reply.as_ref().map_or(0, |reply| reply.status);
         match reply.and_then(|reply| http.read::<Value>(&reply)) {
             Ok(value) if value.get(field).is_some() => return Ok(engine),
@@ -87,12 +83,12 @@ async fn identify(http: &Http) -> Result<Engine, CloudError> {
         return Err(error);
     }
     // Asked last: one engine writes a token to say that it is well, and takes its time.
-    let reply = http.get("/health", HEALTH_TIMEOUT).await?;
+    let reply = http.get("/health", SIDE_REQUEST_TIMEOUT).await?;
     match http.read::<Value>(&reply) {
         Ok(health) if string(&health, "/service").as_deref() == Some("tandem-cloud") => {
             Ok(Engine::Tandem)
         }
-        _ => Err(http.garbled("none of the routes by which engines are told apart".into())),
+        _ => Err(http.invalid_answer("none of the routes by which engines are told apart".into())),
     }
 }
 
@@ -120,30 +116,28 @@ async fn about(
         Engine::LlamaServer => {
             let props = get("/props").await?;
             EngineInfo {
-                footprint: None,
                 version: string(&props, "/build_info"),
                 model: listed.or_else(|| string(&props, "/model_path")),
                 context: count(&props, "/default_generation_settings/n_ctx"),
                 vocabulary: count(&models, "/data/0/meta/n_vocab"),
+                footprint: None,
             }
         }
         Engine::Sglang => {
             let info = get("/server_info").await?;
             EngineInfo {
-                footprint: None,
                 version: string(&info, "/version"),
                 model: listed,
                 context: count(&models, "/data/0/max_model_len")
                     .or_else(|| count(&info, "/context_length")),
-                vocabulary: None,
+                ..EngineInfo::default()
             }
         }
         Engine::Vllm => EngineInfo {
-            footprint: None,
             version: string(&get("/version").await?, "/version"),
             model: listed,
             context: count(&models, "/data/0/max_model_len"),
-            vocabulary: None,
+            ..EngineInfo::default()
         },
         Engine::OpenAi | Engine::Tandem => EngineInfo { model: listed, ..EngineInfo::default() },
     })

@@ -3,15 +3,15 @@
 //!
 //! | request | carries | answers |
 //! |---|---|---|
-//! | `POST /v1/sessions` | [`Open`] | [`Opened`] |
-//! | `POST /v1/sessions/{id}/next` | [`Next`] | [`Answer`] |
-//! | `POST /v1/sessions/{id}/score` | [`Score`] | [`Scores`] |
+//! | `POST /v1/sessions` | [`OpenRequest`] | [`OpenResponse`] |
+//! | `POST /v1/sessions/{id}/next` | [`NextRequest`] | [`NextResponse`] |
+//! | `POST /v1/sessions/{id}/score` | [`ScoreRequest`] | [`ScoreResponse`] |
 //! | `DELETE /v1/sessions/{id}` | – | 204 |
 //! | `GET /health` | – | [`Health`] |
 //!
 //! A position counts what was accepted behind the prompt: tokens where ids travel, UTF-8 bytes
 //! where text does. A lower position than the cloud's truncates; a higher one, or another hash of
-//! the prefix, is 409 with what the cloud has ([`Failure::have`]). The same sequence number gets
+//! the prefix, is 409 with what the cloud has ([`ErrorResponse::have`]). The same sequence number gets
 //! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
 
 use decode::{AnswerToken, Exchange, Fingerprint, Message, Sampling, Token};
@@ -33,8 +33,7 @@ pub enum Prompt {
 /// Opens a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Open {
-    /// What both sides begin with.
+pub struct OpenRequest {
     pub prompt: Prompt,
     /// The edge's vocabulary. Ids travel if it is the cloud's, or if there is no edge at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +50,6 @@ pub struct Open {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeModel {
-    /// What people call it.
     pub name: String,
     /// Of the model and its adapters, by their contents.
     pub fingerprint: String,
@@ -61,12 +59,10 @@ pub struct EdgeModel {
 
 /// A session is open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenResponse {
     /// Its name, and the right to use it.
     pub session: String,
-    /// What will travel.
     pub exchange: Exchange,
-    /// The cloud's vocabulary.
     pub vocabulary: Fingerprint,
     /// Tokens the session may hold.
     pub context: usize,
@@ -81,9 +77,7 @@ pub struct Opened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sharing {
-    /// They are collected.
     Welcome,
-    /// They are not to be sent, and why.
     Refused(String),
 }
 
@@ -91,16 +85,13 @@ pub enum Sharing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Piece {
-    /// Where ids travel.
     Ids(Vec<Token>),
-    /// Where text does.
     Text(String),
 }
 
-/// How much is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Want {
+pub enum Amount {
     /// `{"tokens": n}`: at most n tokens.
     Tokens(usize),
     /// `{"word": true}`: one word, whole.
@@ -110,7 +101,6 @@ pub enum Want {
 /// A prefix of what was accepted, so that two sides can tell whether they mean the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefix {
-    /// How much was accepted.
     pub position: usize,
     /// [`prefix_hash`] of it.
     pub hash: String,
@@ -119,7 +109,7 @@ pub struct Prefix {
 /// Asks for what comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Next {
+pub struct NextRequest {
     /// Counts the caller's questions; a repeated one gets the same answer.
     pub sequence: u64,
     /// How much of the conversation both sides share.
@@ -128,9 +118,7 @@ pub struct Next {
     pub hash: String,
     /// What was accepted since.
     pub append: Piece,
-    /// How much is wanted.
-    pub want: Want,
-    /// How the cloud is to choose.
+    pub want: Amount,
     #[serde(default)]
     pub sampling: Sampling,
     /// What the edge saw here, where the cloud welcomed that.
@@ -156,21 +144,17 @@ pub struct EdgeState {
 /// Why an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Finish {
-    /// The text ends here.
+pub enum FinishReason {
     Stop,
-    /// The context is full.
     Length,
 }
 
 /// What comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answer {
-    /// In order.
-    pub tokens: Vec<AnswerToken>,
+pub struct NextResponse {
+    pub tokens: Vec<Answered>,
     /// `None` when only the wanted amount was reached.
-    pub finish_reason: Option<Finish>,
-    /// Counts and times.
+    pub finish_reason: Option<FinishReason>,
     #[serde(flatten)]
     pub cost: Cost,
 }
@@ -192,15 +176,12 @@ pub struct Cost {
     pub decode_ms: f64,
 }
 
-/// Asks how likely a continuation is.
+/// Asks how likely a continuation is, from where [`NextRequest`] would go on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Score {
-    /// How much of the conversation both sides share.
+pub struct ScoreRequest {
     pub position: usize,
-    /// [`prefix_hash`] of that.
     pub hash: String,
-    /// What was accepted since.
     pub append: Piece,
     /// What is to be judged; it is not accepted.
     pub continuation: Piece,
@@ -208,29 +189,33 @@ pub struct Score {
 
 /// What the cloud thinks of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Scores {
-    /// For every token of it.
-    pub tokens: Vec<Judged>,
-    /// Counts and times.
+pub struct ScoreResponse {
+    pub tokens: Vec<ScoredToken>,
     #[serde(flatten)]
     pub cost: Cost,
 }
 
 /// One token of a continuation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Judged {
-    /// The given token.
+pub struct ScoredToken {
     #[serde(flatten)]
     pub given: AnswerToken,
     /// What the cloud would have chosen.
     pub greedy: AnswerToken,
 }
 
-/// Something went wrong.
+impl ScoredToken {
+    /// From ids and their log-probabilities, of engines that give no texts.
+    pub(crate) fn of_ids(given: (Token, f32), greedy: (Token, f32)) -> Self {
+        let token =
+            |(id, logprob)| Answered { id: Some(id), text: String::new(), logprob: Some(logprob) };
+        Self { given: token(given), greedy: token(greedy) }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    /// What.
-    pub error: Problem,
+pub struct ErrorResponse {
+    pub error: ErrorDetail,
     /// With 409: where the cloud stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub have: Option<Prefix>,
@@ -238,54 +223,39 @@ pub struct Failure {
 
 /// An error in OpenAI's shape.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Problem {
-    /// For people.
+pub struct ErrorDetail {
     pub message: String,
-    /// The kind.
     #[serde(rename = "type")]
     pub kind: String,
     /// For programs: one of [`code`].
     pub code: String,
 }
 
-/// What [`Problem::code`] can be.
+/// What [`ErrorDetail::code`] can be.
 pub mod code {
-    /// The request makes no sense.
     pub const INVALID: &str = "invalid_request";
-    /// No or a wrong key.
     pub const UNAUTHORIZED: &str = "unauthorized";
-    /// There is nothing at this address.
     pub const NOT_FOUND: &str = "not_found";
-    /// The body is too large.
     pub const TOO_LARGE: &str = "too_large";
     /// Position, prefix or sequence number are not the cloud's.
     pub const CONFLICT: &str = "conflict";
-    /// The session was evicted.
     pub const EVICTED: &str = "evicted";
     /// There never was such a session, or not since this server started.
     pub const UNKNOWN_SESSION: &str = "unknown_session";
     /// The conversation does not fit the context.
     pub const CONTEXT_FULL: &str = "context_full";
-    /// All sessions are busy.
     pub const BUSY: &str = "busy";
-    /// The model failed.
     pub const MODEL: &str = "model_failed";
-    /// The server itself failed.
     pub const INTERNAL: &str = "internal_error";
 }
 
-/// The server is alive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Health {
-    /// `ok`.
     pub status: String,
-    /// `tandem-cloud`.
     pub service: String,
-    /// Of the program.
     pub version: String,
     /// Whether the model is in memory yet.
     pub loaded: bool,
-    /// Sessions held.
     pub sessions: usize,
     /// Bytes of its weights, and of its cache for each token; known once it is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -308,17 +278,19 @@ mod tests {
 
     #[test]
     fn requests_read_as_documented() {
-        let next: Next = serde_json::from_str(
+        let next: NextRequest = serde_json::from_str(
             r#"{"sequence":1,"position":5,"hash":"x","append":{"text":" hi"},"want":{"word":true}}"#,
         )
         .unwrap();
         assert_eq!(next.append, Piece::Text(" hi".into()));
-        assert_eq!(next.want, Want::Word(true));
-        let open: Open = serde_json::from_str(
+        assert_eq!(next.want, Amount::Word(true));
+        let open: OpenRequest = serde_json::from_str(
             r#"{"prompt":{"messages":[{"role":"user","content":"hi"}]},"vocabulary":"abc"}"#,
         )
         .unwrap();
         assert_eq!(open.prompt, Prompt::Messages(vec![Message::user("hi")]));
-        assert!(serde_json::from_str::<Open>(r#"{"prompt":{"text":"x"},"extra":1}"#).is_err());
+        assert!(
+            serde_json::from_str::<OpenRequest>(r#"{"prompt":{"text":"x"},"extra":1}"#).is_err()
+        );
     }
 }

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError, Sent, Step, Token,
-};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -17,12 +15,12 @@ use crate::{
     breaker::Breaker,
     conversation::Conversation,
     engine::{Engine, EngineInfo},
-    http::Http,
+    http::{Http, SentLog},
     probe::probe,
-    protocol::{EdgeModel, Judged, Piece},
+    protocol::{EdgeModel, Piece, ScoredToken},
     service::Service,
     tandem::TandemClient,
-    transport::{HERE, InProcess, Transport},
+    transport::{HERE, Transport},
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -32,12 +30,9 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
 const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Where a cloud is.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// At an address.
     Http(Endpoint),
-    /// In this process, called directly.
     InProcess(Arc<Service>),
 }
 
@@ -53,15 +48,11 @@ impl fmt::Display for Target {
 /// How a cloud is reached and treated.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it is.
     pub target: Target,
-    /// Who it is, if that is known.
     pub engine: Option<Engine>,
     /// Which of its models, if it has several.
     pub model: Option<String>,
-    /// How long one ask may take.
     pub deadline: Duration,
-    /// What its failures mean.
     pub on_error: OnCloudError,
     /// A network to simulate.
     pub delay: Option<Delay>,
@@ -104,9 +95,7 @@ pub(crate) enum Client {
 /// What is known of a cloud once it has answered.
 #[derive(Clone, Debug)]
 pub struct Introduction {
-    /// Who it is.
     pub engine: Engine,
-    /// What it said of itself.
     pub about: EngineInfo,
     /// What it has in common with the edge; `None` for Tandem's own cloud, which compares
     /// fingerprints when a session is opened.
@@ -129,11 +118,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A cloud, and what the conversation begins with.
     pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
         let transport = match &settings.target {
             Target::Http(endpoint) => Transport::Http(Http::new(endpoint, "a cloud")?),
-            Target::InProcess(service) => Transport::InProcess(InProcess::new(service.clone())),
+            Target::InProcess(service) => Transport::InProcess(service.clone(), SentLog::default()),
         };
         Ok(Self { connection: Some((settings, transport)), ..Self::offline(opening) })
     }
@@ -175,14 +163,12 @@ impl Remote {
         }
     }
 
-    /// Pretends another network from now on.
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
         if let Some((settings, _)) = &mut self.connection {
             settings.delay = delay;
         }
     }
 
-    /// What its failures are to mean from now on.
     pub fn set_on_error(&mut self, on_error: OnCloudError) {
         if let Some((settings, _)) = &mut self.connection {
             settings.on_error = on_error;
@@ -203,8 +189,7 @@ impl Remote {
             }
             Client::Engine(client) => {
                 let matched = client.compare().await?;
-                let (engine, about) =
-                    (client.connection().dialect().engine(), client.about().clone());
+                let (engine, about) = (client.connection.dialect.engine(), client.about.clone());
                 Ok(Introduction { engine, about, matched })
             }
         }
@@ -214,7 +199,7 @@ impl Remote {
     pub async fn ping(&mut self) -> Result<Duration, CloudError> {
         let path = match self.client().await? {
             Client::Tandem(_) => "/health",
-            Client::Engine(client) => match client.connection().dialect().engine() {
+            Client::Engine(client) => match client.connection.dialect.engine() {
                 Engine::LlamaServer | Engine::Vllm | Engine::Tandem => "/health",
                 // Its health check writes a token.
                 Engine::Sglang => "/model_info",
@@ -237,16 +222,15 @@ impl Remote {
         &mut self,
         accepted: Ask<'_>,
         continuation: Piece,
-    ) -> Result<Vec<Judged>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let deadline = self.settings()?.deadline;
         match (self.client().await?, continuation) {
             (Client::Tandem(client), piece) => client.score(&accepted, piece, deadline).await,
             (Client::Engine(client), Piece::Ids(ids)) => {
-                let scored = client.score(accepted.tokens, &ids, deadline).await?;
-                Ok(scored.into_iter().map(Judged::from).collect())
+                client.score(accepted.tokens, &ids, deadline).await
             }
             (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
-                engine: client.connection().dialect().engine().title(),
+                engine: client.connection.dialect.engine().title(),
                 what: "can label only where ids travel",
             }),
         }
@@ -264,14 +248,14 @@ impl Remote {
                 Transport::Http(http) => {
                     probe(http, settings.engine, settings.model.as_deref(), opening).await?
                 }
-                Transport::InProcess(_) => {
+                Transport::InProcess(..) => {
                     Client::Tandem(Box::new(TandemClient::new(transport.clone(), opening)))
                 }
             };
             match (&mut client, &self.shares) {
                 (Client::Tandem(client), Some(edge)) => client.share(edge.clone()),
                 (Client::Engine(client), Some(_)) => {
-                    let engine = client.connection().dialect().engine().title();
+                    let engine = client.connection.dialect.engine().title();
                     tracing::warn!(
                         "{engine} takes no hidden states, and none are sent: only `tandem cloud \
                          --collect` does"
@@ -430,20 +414,6 @@ impl Cloud for Remote {
     }
 
     fn take_sent(&mut self) -> Sent {
-        self.connection.as_ref().map(|(_, transport)| transport.take_sent()).unwrap_or_default()
-    }
-}
-
-impl From<crate::engine::Scored> for Judged {
-    fn from(scored: crate::engine::Scored) -> Self {
-        let answered = |id: Token, logprob: f32| decode::AnswerToken {
-            id: Some(id),
-            text: String::new(),
-            logprob: Some(logprob),
-        };
-        Self {
-            given: answered(scored.id, scored.logprob),
-            greedy: answered(scored.greedy, scored.greedy_logprob),
-        }
+        self.connection.as_ref().map(|(_, transport)| transport.sent().take()).unwrap_or_default()
     }
 }

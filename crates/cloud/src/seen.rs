@@ -12,11 +12,9 @@ use crate::protocol::EdgeState;
 /// The same as numbers, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedState {
-    /// The hidden state.
     pub hidden: Vec<f16>,
     /// The shape of the distribution.
     pub features: [f32; FEATURES],
-    /// The proposed token.
     pub proposed: Token,
     /// Its bytes, where text travels; none for the end of the text.
     pub piece: Vec<u8>,

@@ -9,8 +9,8 @@ use decode::{
 use crate::{
     Opening,
     protocol::{
-        self, EdgeModel, EdgeState, Health, Judged, Next, Open, Piece, Prompt, Score, Sharing,
-        Want, code, id_bytes, prefix_hash,
+        self, Amount, EdgeModel, EdgeState, Health, NextRequest, OpenRequest, Piece, Prompt,
+        ScoreRequest, ScoredToken, Sharing, code, id_bytes, prefix_hash,
     },
     transport::Transport,
 };
@@ -74,15 +74,12 @@ impl TandemClient {
         });
     }
 
-    /// Goes on with another conversation: what its beginning shares with this one is not read
-    /// again.
     pub fn reopen(&mut self, opening: Opening) {
         self.opening = opening;
         self.seen = None;
         self.from = self.session.take().map(|s| s.id).or(self.from.take());
     }
 
-    /// Tells the cloud that the conversation is over.
     pub async fn close(&mut self) {
         let ids = [self.session.take().map(|s| s.id), self.from.take()];
         for id in ids.into_iter().flatten() {
@@ -94,7 +91,7 @@ impl TandemClient {
         let started = Instant::now();
         self.health().await?;
         let edge = self.opening.edge.as_ref();
-        let open = Open {
+        let open = OpenRequest {
             prompt: self.opening.prompt.clone(),
             vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
             from: self.from.clone(),
@@ -121,12 +118,12 @@ impl TandemClient {
     /// Takes account of what a conversation begins with.
     fn note_prompt(&self, prompt: &Prompt) {
         match prompt {
-            Prompt::Text(text) => self.transport.note(text),
-            Prompt::Tokens(ids) => self.transport.note(&self.spelled(ids)),
+            Prompt::Text(text) => self.transport.sent().note(text),
+            Prompt::Tokens(ids) => self.transport.sent().note(&self.spelled(ids)),
             Prompt::Messages(messages) => {
                 for message in messages {
                     let role = message.role.as_str();
-                    self.transport.note(&format!("[{role}] {}\n", message.content));
+                    self.transport.sent().note(&format!("[{role}] {}\n", message.content));
                 }
             }
         }
@@ -135,10 +132,7 @@ impl TandemClient {
     /// Ids as people read them, where this side knows their vocabulary.
     fn spelled(&self, ids: &[Token]) -> String {
         match &self.opening.edge {
-            Some(edge) => {
-                let bytes: Vec<u8> = ids.iter().flat_map(|&t| edge.vocabulary.spell(t)).collect();
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
+            Some(edge) => edge.spelled(ids),
             None => ids.iter().map(|id| format!("[{}]", id.0)).collect(),
         }
     }
@@ -160,16 +154,15 @@ impl TandemClient {
         Err(reason.unwrap_or(CloudError::Refused { status: 409, message, retry_after: None }))
     }
 
-    /// What the cloud thinks of a continuation behind what was accepted.
     pub async fn score(
         &mut self,
         accepted: &Ask<'_>,
         continuation: Piece,
         within: Duration,
-    ) -> Result<Vec<Judged>, CloudError> {
+    ) -> Result<Vec<ScoredToken>, CloudError> {
         let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
-        let Next { position, hash, append, .. } = session.request(accepted);
-        let score = Score { position, hash, append, continuation };
+        let NextRequest { position, hash, append, .. } = session.request(accepted);
+        let score = ScoreRequest { position, hash, append, continuation };
         let scores = self.transport.score(&session.id, score, within).await;
         scores.map(|scores| scores.tokens).map_err(|f| f.error)
     }
@@ -198,14 +191,14 @@ impl TandemClient {
         session.sequence += 1;
         let id = session.id.clone();
         let seen = self.seen.clone().filter(|_| session.collects);
-        let request = Next { edge: seen, ..session.request(ask) };
+        let request = NextRequest { edge: seen, ..session.request(ask) };
         match &request.append {
-            Piece::Text(text) => self.transport.note(text),
-            Piece::Ids(ids) => self.transport.note(&self.spelled(ids)),
+            Piece::Text(text) => self.transport.sent().note(text),
+            Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
         }
         if let Some(seen) = &request.edge {
             let proposal = self.spelled(&[seen.proposed]);
-            self.transport.note(&format!(" [hidden state, proposal {proposal:?}]"));
+            self.transport.sent().note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
         let answered = self.transport.next(&id, request, within).await;
         let Some(session) = self.session.as_mut() else { return Ok(Attempt::Again(None)) };
@@ -235,7 +228,7 @@ impl TandemClient {
 }
 
 impl Session {
-    fn request(&self, ask: &Ask<'_>) -> Next {
+    fn request(&self, ask: &Ask<'_>) -> NextRequest {
         let (position, hash, append) = match self.exchange {
             Exchange::Ids => {
                 let shared = common_prefix(&self.held.tokens, ask.tokens);
@@ -248,14 +241,14 @@ impl Session {
             }
         };
         let want = match ask.want {
-            decode::AnswerLength::Tokens(n) => Want::Tokens(n),
-            decode::AnswerLength::Word => Want::Word(true),
+            decode::Want::Tokens(n) => Amount::Tokens(n),
+            decode::Want::Word => Amount::Word(true),
         };
         let (sequence, sampling) = (self.sequence, *ask.sampling);
-        Next { sequence, position, hash, append, want, sampling, edge: None }
+        NextRequest { sequence, position, hash, append, want, sampling, edge: None }
     }
 
-    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::Answer, took: Duration) -> Answer {
+    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::NextResponse, took: Duration) -> Answer {
         let cost = answer.cost;
         let times = Times {
             // The other side's clock may say anything; it cannot have taken longer than we waited.
@@ -267,8 +260,8 @@ impl Session {
         let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
         let protocol::Cost { prefilled, cached, decoded, .. } = cost;
         let answer = Answer {
-            end: answer.finish_reason == Some(protocol::Finish::Stop),
-            full: answer.finish_reason == Some(protocol::Finish::Length),
+            end: answer.finish_reason == Some(protocol::FinishReason::Stop),
+            full: answer.finish_reason == Some(protocol::FinishReason::Length),
             tokens: answer.tokens,
             usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
             times: Times { network: took.saturating_sub(at_cloud), ..times },
@@ -305,7 +298,6 @@ fn duration(ms: f64) -> Duration {
     Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
 }
 
-/// What one try brought.
 #[derive(Debug)]
 enum Attempt {
     Answered(Answer),

@@ -1,85 +1,55 @@
 //! How Tandem's own cloud is reached: over HTTP, or by a call in the same process.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use decode::{CloudError, Sent};
+use decode::CloudError;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
-    http::Http,
-    protocol::{Answer, Failure, Health, Next, Open, Opened, Score, Scores, code},
+    connection::SIDE_REQUEST_TIMEOUT,
+    http::{Http, SentLog},
+    protocol::{
+        ErrorResponse, Health, NextRequest, NextResponse, OpenRequest, OpenResponse, ScoreRequest,
+        ScoreResponse, code,
+    },
     service::{Service, ServiceError},
 };
 
 /// What messages call a cloud that has no address.
 pub(crate) const HERE: &str = "this process";
 
-/// How long a cloud may take to say that it is there.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// A way to a cloud. Clones share the account of what was sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
     Http(Http),
-    InProcess(InProcess),
+    /// A service that is called directly: nothing is serialised, and nothing leaves the device, but
+    /// the words the service was given are told all the same.
+    InProcess(Arc<Service>, SentLog),
 }
 
-/// A service that is called directly: nothing is serialised, and nothing leaves the device.
-#[derive(Clone, Debug)]
-pub(crate) struct InProcess {
-    service: Arc<Service>,
-    /// The words the service was given since somebody took account of them.
-    words: Arc<Mutex<String>>,
-}
-
-impl InProcess {
-    pub fn new(service: Arc<Service>) -> Self {
-        Self { service, words: Arc::default() }
-    }
-
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Result<T, SessionFailure> {
-        match timeout(limit, call).await {
-            Ok(answer) => answer.map_err(SessionFailure::from),
-            Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
-        }
+async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, SessionFailure> {
+    match timeout(limit, call).await {
+        Ok(answer) => answer.map_err(SessionFailure::from),
+        Err(_) => Err(CloudError::TimedOut { url: HERE.into(), after: limit }.into()),
     }
 }
 
 impl Transport {
-    /// Takes note of words that are about to be sent.
-    pub fn note(&self, words: &str) {
+    pub fn sent(&self) -> &SentLog {
         match self {
-            Self::Http(http) => http.note(words),
-            Self::InProcess(here) => {
-                here.words.lock().unwrap_or_else(PoisonError::into_inner).push_str(words);
-            }
-        }
-    }
-
-    /// Takes the account of what was sent. In this process no byte leaves the device, but the words
-    /// the cloud was given are told all the same.
-    pub fn take_sent(&self) -> Sent {
-        match self {
-            Self::Http(http) => http.take_sent(),
-            Self::InProcess(here) => {
-                let mut words = here.words.lock().unwrap_or_else(PoisonError::into_inner);
-                Sent { bytes: 0, text: std::mem::take(&mut words) }
-            }
+            Self::Http(http) => &http.sent,
+            Self::InProcess(_, sent) => sent,
         }
     }
 
     pub async fn health(&self) -> Result<Health, CloudError> {
         match self {
-            Self::Http(http) => http.read(&http.get("/health", HEALTH_TIMEOUT).await?),
-            Self::InProcess(here) => Ok(here.service.health()),
+            Self::Http(http) => http.read(&http.get("/health", SIDE_REQUEST_TIMEOUT).await?),
+            Self::InProcess(service, _) => Ok(service.health()),
         }
     }
 
@@ -87,43 +57,47 @@ impl Transport {
     pub async fn ping(&self, path: &str, within: Duration) -> Result<(), CloudError> {
         match self {
             Self::Http(http) => {
-                let reply = http.get(path, within.min(HEALTH_TIMEOUT)).await?;
+                let reply = http.get(path, within.min(SIDE_REQUEST_TIMEOUT)).await?;
                 if reply.is_good() { Ok(()) } else { Err(http.refusal(&reply)) }
             }
-            Self::InProcess(_) => self.health().await.map(drop),
+            Self::InProcess(..) => self.health().await.map(drop),
         }
     }
 
-    pub async fn open(&self, open: Open, within: Duration) -> Result<Opened, SessionFailure> {
+    pub async fn open(
+        &self,
+        open: OpenRequest,
+        limit: Duration,
+    ) -> Result<OpenResponse, SessionFailure> {
         match self {
-            Self::Http(http) => post(http, "/v1/sessions", &open, within).await,
-            Self::InProcess(here) => here.within(within, here.service.open(open)).await,
+            Self::Http(http) => post(http, "/v1/sessions", &open, limit).await,
+            Self::InProcess(service, _) => within(limit, service.open(open)).await,
         }
     }
 
     pub async fn next(
         &self,
         id: &str,
-        next: Next,
-        within: Duration,
-    ) -> Result<Answer, SessionFailure> {
+        next: NextRequest,
+        limit: Duration,
+    ) -> Result<NextResponse, SessionFailure> {
         match self {
-            Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, within).await,
-            Self::InProcess(here) => here.within(within, here.service.next(id, next)).await,
+            Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, limit).await,
+            Self::InProcess(service, _) => within(limit, service.next(id, next)).await,
         }
     }
 
     pub async fn score(
         &self,
         id: &str,
-        score: Score,
-        within: Duration,
-    ) -> Result<Scores, SessionFailure> {
+        score: ScoreRequest,
+        limit: Duration,
+    ) -> Result<ScoreResponse, SessionFailure> {
         match self {
             Self::Http(http) => {
-                post(http, &format!("/v1/sessions/{id}/score"), &score, within).await
+                post(http, &format!("/v1/sessions/{id}/score"), &score, limit).await
             }
-            Self::InProcess(here) => here.within(within, here.service.score(id, score)).await,
+            Self::InProcess(service, _) => within(limit, service.score(id, score)).await,
         }
     }
 
@@ -131,8 +105,8 @@ impl Transport {
     pub async fn close(&self, id: &str) {
         match self {
             Self::Http(http) => http.delete(&format!("/v1/sessions/{id}")).await,
-            Self::InProcess(here) => {
-                if let Err(error) = here.service.close(id).await {
+            Self::InProcess(service, _) => {
+                if let Err(error) = service.close(id).await {
                     tracing::debug!(%error, "a session was not closed");
                 }
             }
@@ -148,11 +122,11 @@ async fn post<T: DeserializeOwned>(
 ) -> Result<T, SessionFailure> {
     let reply = http.post(path, body, within).await?;
     if !reply.is_good()
-        && let Ok(Failure { error, .. }) = serde_json::from_slice(&reply.body)
+        && let Ok(ErrorResponse { error, .. }) = serde_json::from_slice(&reply.body)
     {
         let full = error.code == code::CONTEXT_FULL;
-        let told = if full { CloudError::ContextFull } else { http.refusal(&reply) };
-        return Err(SessionFailure { code: Some(error.code), error: told });
+        let cloud_error = if full { CloudError::ContextFull } else { http.refusal(&reply) };
+        return Err(SessionFailure { code: Some(error.code), error: cloud_error });
     }
     Ok(http.read(&reply)?)
 }
@@ -174,7 +148,7 @@ impl From<CloudError> for SessionFailure {
 
 impl From<ServiceError> for SessionFailure {
     fn from(error: ServiceError) -> Self {
-        let told = match &error {
+        let cloud_error = match &error {
             ServiceError::ContextFull { .. } => CloudError::ContextFull,
             other => CloudError::Refused {
                 status: other.status(),
@@ -182,6 +156,6 @@ impl From<ServiceError> for SessionFailure {
                 retry_after: None,
             },
         };
-        Self { code: Some(error.code().into()), error: told }
+        Self { code: Some(error.code().into()), error: cloud_error }
     }
 }

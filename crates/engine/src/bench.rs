@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Token, sampling};
+use decode::{Token, common_prefix, sampling};
 
 use crate::{
     context::{Context, Entry},
@@ -33,8 +33,7 @@ impl RawEngine {
         let batch = self.context.sizes().batch;
         let started = Instant::now();
         for (i, chunk) in tokens.chunks(batch).enumerate() {
-            let decoded = self.context.decode(&entries(i * batch, chunk), false);
-            decoded.map_err(|e| EngineError::Decode { reason: format!("{e:?}") })?;
+            self.context.decode(&entries(i * batch, chunk), false)?;
         }
         Ok(started.elapsed())
     }
@@ -48,8 +47,7 @@ impl RawEngine {
         count: usize,
         hidden: bool,
     ) -> Result<Duration, EngineError> {
-        let fail = |reason: String| EngineError::Decode { reason };
-        let common = prompt.iter().zip(&self.cached).take_while(|(a, b)| a == b).count();
+        let common = common_prefix(prompt, &self.cached);
         let mut position = common.min(prompt.len().saturating_sub(1));
         if !self.context.truncate(0, position) {
             return Err(EngineError::CannotTruncate);
@@ -63,7 +61,7 @@ impl RawEngine {
             // The last token of the prompt gives the first logits.
             let (head, tail) = entries.split_at(entries.len() - usize::from(last));
             if !head.is_empty() {
-                self.context.decode(head, false).map_err(|e| fail(format!("{e:?}")))?;
+                self.context.decode(head, false)?;
             }
             for entry in tail {
                 token = Some(self.read(*entry, false)?);
@@ -86,8 +84,7 @@ impl RawEngine {
 
     fn read(&mut self, entry: Entry, hidden: bool) -> Result<Token, EngineError> {
         let entry = Entry { output: true, ..entry };
-        let decoded = self.context.decode(&[entry], hidden);
-        decoded.map_err(|e| EngineError::Decode { reason: format!("{e:?}") })?;
+        self.context.decode(&[entry], hidden)?;
         let logits = self.context.logits(0);
         logits.and_then(sampling::argmax).ok_or(EngineError::NothingToRead)
     }

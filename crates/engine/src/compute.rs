@@ -69,8 +69,8 @@ impl Drop for ComputeThread {
 impl Compute {
     pub fn start() -> std::io::Result<Self> {
         let (commands, inbox) = channel();
-        let builder = thread::Builder::new().name("compute".into());
-        let handle = builder.spawn(move || Worker::new(inbox).run())?;
+        let worker = Worker { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 };
+        let handle = thread::Builder::new().name("compute".into()).spawn(move || worker.run())?;
         let thread = ComputeThread { commands: Some(commands), handle: Some(handle) };
         Ok(Self { thread: Arc::new(thread) })
     }
@@ -137,10 +137,6 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(inbox: Receiver<Command>) -> Self {
-        Self { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 }
-    }
-
     fn run(mut self) {
         while self.receive() {
             self.batched = self.schedulers.values_mut().map(BatchScheduler::round).sum();
@@ -207,11 +203,11 @@ impl Worker {
     }
 
     fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<LoadedModel, EngineError> {
-        let Engine { context, tokenizer, info } = options.load()?;
+        let Engine { context, vocabulary, info } = options.load()?;
         let id = self.next_model;
         self.next_model += 1;
         self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));
         let handle = ModelHandle { compute: owner, model: id };
-        Ok(LoadedModel { tokenizer, info, handle })
+        Ok(LoadedModel { handle, vocabulary: Arc::new(vocabulary), info })
     }
 }

@@ -2,6 +2,8 @@
 
 use decode::Token;
 
+use crate::error::EngineError;
+
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Tokens of all sequences together.
@@ -34,7 +36,12 @@ pub enum DecodeError {
     Failed(String),
 }
 
-/// The caches of a model's sequences, and what computes them.
+impl From<DecodeError> for EngineError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode { reason: format!("{error:?}") }
+    }
+}
+
 pub(crate) trait Context: Send {
     fn sizes(&self) -> Sizes;
 

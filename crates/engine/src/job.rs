@@ -28,7 +28,6 @@ pub struct Scored {
     pub logprob: f32,
 }
 
-/// The scores of a continuation.
 #[derive(Clone, Debug)]
 pub struct Scores {
     /// One for each token after the first.

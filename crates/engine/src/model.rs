@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,10 +15,9 @@ use crate::{
     error::EngineError,
     gpu, llama, onnx,
     sequence::Sequence,
-    vocabulary::{ModelVocabulary, Tokenizer},
+    vocabulary::ModelVocabulary,
 };
 
-/// A LoRA adapter and how strongly it acts.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     pub path: PathBuf,
@@ -49,9 +48,8 @@ pub struct LoadOptions {
 impl LoadOptions {
     /// Options for a single sequence, prefilled in chunks of 64 tokens.
     pub fn new(path: impl Into<PathBuf>, context: usize, threads: usize) -> Self {
-        let path = path.into();
         Self {
-            path,
+            path: path.into(),
             adapters: vec![],
             context,
             cells: context,
@@ -136,14 +134,14 @@ impl LoadOptions {
             hidden_len: model.hidden_len(),
             footprint: model.footprint(),
         };
-        Ok(Engine { context: Box::new(context), tokenizer: model, info })
+        Ok(Engine { context: Box::new(context), vocabulary: ModelVocabulary::new(model), info })
     }
 }
 
 /// A model with its caches, of either engine.
 pub(crate) struct Engine {
     pub context: Box<dyn Context>,
-    pub tokenizer: Arc<dyn Tokenizer>,
+    pub vocabulary: ModelVocabulary,
     pub info: ModelInfo,
 }
 
@@ -159,8 +157,7 @@ pub(crate) struct ModelInfo {
 
 /// The first 16 digits of a file's SHA-256.
 pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
-    let failed =
-        |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
+    let failed = |e: io::Error| not_found(path, &e);
     let mut hash = Sha256::new();
     let mut file = File::open(path).map_err(failed)?;
     let mut buffer = vec![0; 1 << 20];
@@ -173,12 +170,15 @@ pub(crate) fn digest(path: &Path) -> Result<String, EngineError> {
     Ok(decode::hex(&hash.finalize()[..8]))
 }
 
+fn not_found(path: &Path, error: &io::Error) -> EngineError {
+    EngineError::NotFound { path: path.to_owned(), reason: error.to_string() }
+}
+
 /// Refuses files that are not GGUF, with a clearer message than llama.cpp's.
 fn check_magic(path: &Path) -> Result<(), EngineError> {
-    let not_found =
-        |e: std::io::Error| EngineError::NotFound { path: path.to_owned(), reason: e.to_string() };
+    let failed = |e: io::Error| not_found(path, &e);
     let mut start = Vec::new();
-    File::open(path).map_err(not_found)?.take(4).read_to_end(&mut start).map_err(not_found)?;
+    File::open(path).map_err(failed)?.take(4).read_to_end(&mut start).map_err(failed)?;
     if start == b"GGUF" {
         return Ok(());
     }
@@ -186,32 +186,24 @@ fn check_magic(path: &Path) -> Result<(), EngineError> {
     Err(EngineError::NotGguf { path: path.to_owned(), start })
 }
 
-/// The compute thread's answer to a request to load a model.
-pub(crate) struct LoadedModel {
-    pub tokenizer: Arc<dyn Tokenizer>,
-    pub info: ModelInfo,
-    pub handle: ModelHandle,
-}
-
 /// A model on the compute thread; unloaded when the last handle and the last sequence are gone.
 #[derive(Clone)]
 pub struct Model {
-    inner: Arc<ModelInner>,
+    inner: Arc<LoadedModel>,
 }
 
-struct ModelInner {
-    handle: ModelHandle,
-    vocabulary: Arc<ModelVocabulary>,
-    info: ModelInfo,
+/// The compute thread's answer to a request to load a model.
+pub(crate) struct LoadedModel {
+    pub handle: ModelHandle,
+    pub vocabulary: Arc<ModelVocabulary>,
+    pub info: ModelInfo,
 }
 
 impl Model {
-    /// Loads a model onto the compute thread.
     pub async fn load(compute: &Compute, options: LoadOptions) -> Result<Self, EngineError> {
-        let LoadedModel { tokenizer, info, handle } =
-            compute.ask(|reply| Command::Load { options, owner: compute.clone(), reply }).await?;
-        let vocabulary = Arc::new(ModelVocabulary::new(tokenizer));
-        Ok(Self { inner: Arc::new(ModelInner { handle, vocabulary, info }) })
+        let owner = compute.clone();
+        let loaded = compute.ask(|reply| Command::Load { options, owner, reply }).await?;
+        Ok(Self { inner: Arc::new(loaded) })
     }
 
     /// Opens an empty sequence, or fails if all are in use.

@@ -85,7 +85,10 @@ impl BatchScheduler {
     /// Returns how many sequences got an answer.
     pub fn round(&mut self) -> usize {
         self.jobs.retain(|job| !job.is_abandoned());
-        self.read_chunk() + self.score() + self.read_steps() + self.read_hidden()
+        self.read_chunk()
+            + self.read_each(|kind| matches!(kind, JobKind::Score { .. }))
+            + self.read_each(|kind| matches!(kind, JobKind::Steps { .. }))
+            + self.read_hidden()
     }
 
     /// Reads a chunk from as many sequences as fit into it. Where hidden states can only be switched
@@ -120,8 +123,7 @@ impl BatchScheduler {
     /// are in the order of the sequences, because llama.cpp computes neighbours together.
     fn read_hidden(&mut self) -> usize {
         let mut entries = vec![];
-        let mut parts: Vec<_> =
-            self.jobs.iter().map(|_| BatchPart { take: 0, output: None }).collect();
+        let mut parts = vec![BatchPart::default(); self.jobs.len()];
         let mut ordered: Vec<_> = self.jobs.iter().zip(&mut parts).collect();
         ordered.sort_by_key(|(job, _)| job.sequence);
         for (job, part) in ordered {
@@ -189,80 +191,68 @@ impl BatchScheduler {
         drop(reply.send(output));
     }
 
-    /// Reads a chunk of the first continuation that is to be scored; answers it at its end.
-    fn score(&mut self) -> usize {
-        let Some(at) = self.jobs.iter().position(|j| matches!(j.kind, JobKind::Score { .. }))
-        else {
-            return 0;
-        };
+    /// Reads a chunk of the first job of this kind, which wants something of every token; answers it
+    /// at its end.
+    fn read_each(&mut self, kind: fn(&JobKind) -> bool) -> usize {
+        let Some(at) = self.jobs.iter().position(|job| kind(&job.kind)) else { return 0 };
         let mut job = self.jobs.swap_remove(at);
-        // The last token is only scored, never read.
-        let take = job.left().saturating_sub(1).min(self.chunk);
+        // The last token of a continuation is only scored, never read.
+        let scores = matches!(job.kind, JobKind::Score { .. });
+        let unread = usize::from(scores);
+        let take = job.left().saturating_sub(unread).min(self.chunk);
         if take > 0 {
             let entries: Vec<_> = self.entries(&job, take, true).collect();
             let started = Instant::now();
-            if let Err(error) = self.context.decode(&entries, false) {
+            if let Err(error) = self.context.decode(&entries, !scores) {
                 self.fail(job, &error);
                 return 0;
             }
             job.prefill += started.elapsed();
-            let given = &job.tokens[job.done + 1..=job.done + take];
-            if let JobKind::Score { scored, .. } = &mut job.kind {
-                scored.extend(given.iter().enumerate().filter_map(|(i, &token)| {
-                    self.context.logits(i).map(|logits| score_token(logits, token))
-                }));
-            }
+            self.collect(&mut job, &entries);
             job.done += take;
             self.lengths[job.sequence] = Some(job.keep + job.done);
         }
-        if job.left() > 1 {
+        if job.left() > unread {
             self.jobs.push(job);
             return 0;
         }
         let reading = self.reading(&job);
-        if let JobKind::Score { scored, reply } = job.kind {
-            drop(reply.send(Ok(Scores { tokens: scored, reading })));
+        match job.kind {
+            JobKind::Score { scored, reply } => {
+                drop(reply.send(Ok(Scores { tokens: scored, reading })));
+            }
+            JobKind::Steps { outputs, reply } => {
+                let whole = outputs.len() == job.tokens.len();
+                let missing =
+                    || EngineError::Decode { reason: "a token without its output".into() };
+                drop(reply.send(whole.then_some(outputs).ok_or_else(missing)));
+            }
+            JobKind::Step { .. } => {}
         }
         1
     }
 
-    /// Reads a chunk of the first text whose every step is wanted; answers it at its end.
-    fn read_steps(&mut self) -> usize {
-        let Some(at) = self.jobs.iter().position(|j| matches!(j.kind, JobKind::Steps { .. }))
-        else {
-            return 0;
-        };
-        let mut job = self.jobs.swap_remove(at);
-        let take = job.left().min(self.chunk);
-        let entries: Vec<_> = self.entries(&job, take, true).collect();
-        let started = Instant::now();
-        if let Err(error) = self.context.decode(&entries, true) {
-            self.fail(job, &error);
-            return 0;
+    /// Keeps what the batch gave for each of a job's tokens.
+    fn collect(&self, job: &mut Job, entries: &[Entry]) {
+        match &mut job.kind {
+            JobKind::Score { scored, .. } => {
+                let given = job.tokens[job.done + 1..].iter().take(entries.len());
+                scored.extend(given.enumerate().filter_map(|(i, &token)| {
+                    self.context.logits(i).map(|logits| score_token(logits, token))
+                }));
+            }
+            JobKind::Steps { outputs, .. } => {
+                outputs.extend(entries.iter().enumerate().filter_map(|(i, entry)| {
+                    Some(Output {
+                        position: entry.position + 1,
+                        logits: self.context.logits(i)?.to_vec(),
+                        hidden: self.context.hidden(i)?.to_vec(),
+                        reading: Reading { tokens: 1, ..Reading::default() },
+                    })
+                }));
+            }
+            JobKind::Step { .. } => {}
         }
-        job.prefill += started.elapsed();
-        if let JobKind::Steps { outputs, .. } = &mut job.kind {
-            outputs.extend(entries.iter().enumerate().filter_map(|(i, entry)| {
-                Some(Output {
-                    position: entry.position + 1,
-                    logits: self.context.logits(i)?.to_vec(),
-                    hidden: self.context.hidden(i)?.to_vec(),
-                    reading: Reading { tokens: 1, ..Reading::default() },
-                })
-            }));
-        }
-        job.done += take;
-        self.lengths[job.sequence] = Some(job.keep + job.done);
-        if job.left() > 0 {
-            self.jobs.push(job);
-            return 0;
-        }
-        if let JobKind::Steps { outputs, reply } = job.kind {
-            let whole = outputs.len() == job.tokens.len();
-            let missing = || EngineError::Decode { reason: "a token without its output".into() };
-            drop(reply.send(whole.then_some(outputs).ok_or_else(missing)));
-        }
-        1
     }
 
     /// The next tokens of a job as entries of a batch.
@@ -304,6 +294,7 @@ impl BatchScheduler {
 }
 
 /// A job's part of a batch.
+#[derive(Clone, Default)]
 struct BatchPart {
     /// How many of the job's tokens are in the batch.
     take: usize,

@@ -90,7 +90,7 @@ impl Worker {
         &mut self,
         exchange: Exchange,
         answer: &str,
-    ) -> Result<Vec<cloud::protocol::Judged>, Error> {
+    ) -> Result<Vec<cloud::protocol::ScoredToken>, Error> {
         let continuation = match exchange {
             Exchange::Text => Piece::Text(answer.to_owned()),
             Exchange::Ids => Piece::Ids(self.edge().await?.model().vocabulary().encode(answer)),

@@ -21,6 +21,8 @@ pub enum WireError {
     Text { number: u32 },
     #[error("field {number} holds more than {most} numbers")]
     TooMany { number: u32, most: usize },
+    #[error("it has more than {most} {what}")]
+    TooManyItems { what: &'static str, most: usize },
 }
 
 /// Why an ONNX model cannot be read or changed.

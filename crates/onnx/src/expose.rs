@@ -1,6 +1,7 @@
 //! Makes the hidden state an output of the graph and leaves everything else as it is.
 
 use std::{
+    borrow::Cow,
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -9,7 +10,7 @@ use std::{
 use crate::{
     error::{OnnxError, WireError},
     external,
-    graph::{ElementType, File, Graph, GraphError},
+    graph::{ElementType, File, Graph},
     hidden::Hidden,
     wire::{Message, fields, prefix},
 };
@@ -18,76 +19,39 @@ use crate::{
 #[derive(Debug)]
 pub struct Exposure<'a> {
     pieces: Pieces<'a>,
-    /// The name of the new output.
     pub output: String,
 }
 
 /// Old and new bytes, in order.
-#[derive(Debug, Default)]
-struct Pieces<'a> {
-    pieces: Vec<Piece<'a>>,
-    length: usize,
-}
+type Pieces<'a> = Vec<Cow<'a, [u8]>>;
 
-#[derive(Debug)]
-enum Piece<'a> {
-    Kept(&'a [u8]),
-    New(Vec<u8>),
-}
-
-impl<'a> Pieces<'a> {
-    fn keep(&mut self, bytes: &'a [u8]) {
-        self.length += bytes.len();
-        self.pieces.push(Piece::Kept(bytes));
-    }
-
-    fn add(&mut self, bytes: Vec<u8>) {
-        self.length += bytes.len();
-        self.pieces.push(Piece::New(bytes));
-    }
-
-    /// Appends a message made of pieces as a field.
-    fn nest(&mut self, number: u32, inner: Self) {
-        self.add(prefix(number, inner.length));
-        self.length += inner.length;
-        self.pieces.extend(inner.pieces);
-    }
-
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        self.pieces.iter().try_for_each(|piece| match piece {
-            Piece::Kept(bytes) => out.write_all(bytes),
-            Piece::New(bytes) => out.write_all(bytes),
-        })
-    }
+/// Appends a message made of pieces as a field.
+fn nest<'a>(pieces: &mut Pieces<'a>, number: u32, inner: Pieces<'a>) {
+    let length: usize = inner.iter().map(|piece| piece.len()).sum();
+    pieces.push(prefix(number, length).into());
+    pieces.extend(inner);
 }
 
 impl<'a> Exposure<'a> {
     pub fn new(file: &'a File, graph: &Graph<'a>, hidden: &Hidden) -> Result<Self, OnnxError> {
         let pieces = model(file.bytes(), graph, hidden);
-        let pieces = pieces.map_err(|e| file.error(GraphError::Wire(e)))?;
+        let pieces = pieces.map_err(|e| file.error(e))?;
         Ok(Self { pieces, output: hidden.tensor.clone() })
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.pieces.length);
-        for piece in &self.pieces.pieces {
-            match piece {
-                Piece::Kept(kept) => bytes.extend_from_slice(kept),
-                Piece::New(new) => bytes.extend_from_slice(new),
-            }
-        }
-        bytes
+        self.pieces.concat()
     }
 }
 
 fn model<'a>(bytes: &'a [u8], graph: &Graph<'a>, hidden: &Hidden) -> Result<Pieces<'a>, WireError> {
-    let mut pieces = Pieces::default();
+    let mut pieces = vec![];
     for field in fields(bytes) {
         let field = field?;
         if field.number == 7 {
-            pieces.nest(7, changed_graph(graph.bytes, hidden, &hidden.tensor)?);
+            nest(&mut pieces, 7, changed_graph(graph.bytes, hidden, &hidden.tensor)?);
         } else {
-            pieces.keep(field.whole);
+            pieces.push(field.whole.into());
         }
     }
     Ok(pieces)
@@ -100,7 +64,7 @@ fn changed_graph<'a>(
     hidden: &Hidden,
     output: &str,
 ) -> Result<Pieces<'a>, WireError> {
-    let mut pieces = Pieces::default();
+    let mut pieces = vec![];
     for field in fields(bytes) {
         let field = field?;
         let gives_logits = !hidden.branches.is_empty()
@@ -109,18 +73,18 @@ fn changed_graph<'a>(
                 .flatten()
                 .any(|part| part.number == 2 && part.text() == Ok(&hidden.logits));
         if gives_logits {
-            pieces.nest(1, changed_if(field.bytes()?, hidden, output)?);
+            nest(&mut pieces, 1, changed_if(field.bytes()?, hidden, output)?);
         } else {
-            pieces.keep(field.whole);
+            pieces.push(field.whole.into());
         }
     }
     let info = value_info(output, hidden.element);
-    pieces.add(Message::new().message(12, &info).into_bytes());
+    pieces.push(Message::new().message(12, &info).into_bytes().into());
     Ok(pieces)
 }
 
 fn changed_if<'a>(node: &'a [u8], hidden: &Hidden, output: &str) -> Result<Pieces<'a>, WireError> {
-    let mut pieces = Pieces::default();
+    let mut pieces = vec![];
     for field in fields(node) {
         let field = field?;
         let branch = match field.number {
@@ -132,22 +96,22 @@ fn changed_if<'a>(node: &'a [u8], hidden: &Hidden, output: &str) -> Result<Piece
             _ => None,
         };
         let Some(branch) = branch else {
-            pieces.keep(field.whole);
+            pieces.push(field.whole.into());
             continue;
         };
-        let mut attribute = Pieces::default();
+        let mut attribute = vec![];
         for part in fields(field.bytes()?) {
             let part = part?;
             if part.number == 6 {
                 let inner = &branch.hidden;
-                attribute.nest(6, changed_graph(part.bytes()?, inner, &inner.tensor)?);
+                nest(&mut attribute, 6, changed_graph(part.bytes()?, inner, &inner.tensor)?);
             } else {
-                attribute.keep(part.whole);
+                attribute.push(part.whole.into());
             }
         }
-        pieces.nest(5, attribute);
+        nest(&mut pieces, 5, attribute);
     }
-    pieces.add(Message::new().text(2, output).into_bytes());
+    pieces.push(Message::new().text(2, output).into_bytes().into());
     Ok(pieces)
 }
 
@@ -185,14 +149,14 @@ pub fn expose(input: &Path, output: &Path, tensor: Option<&str>) -> Result<Strin
 }
 
 /// Writes under a temporary name first, so that a half-written file never has the final name.
-fn write(path: &Path, pieces: &Pieces<'_>) -> Result<(), OnnxError> {
+fn write(path: &Path, pieces: &[Cow<'_, [u8]>]) -> Result<(), OnnxError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}", std::process::id()));
     let partial = PathBuf::from(partial);
     let failed = |source| OnnxError::Io { path: path.into(), source };
     let written = (|| {
         let mut out = io::BufWriter::new(fs::File::create(&partial)?);
-        pieces.write(&mut out)?;
+        pieces.iter().try_for_each(|piece| out.write_all(piece))?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&partial, path)
     })();

@@ -66,7 +66,6 @@ impl ElementType {
     }
 }
 
-/// One dimension of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dimension {
     Fixed(i64),
@@ -80,7 +79,6 @@ pub struct ValueInfo<'a> {
     pub name: &'a str,
     pub element: Option<ElementType>,
     pub shape: Option<Vec<Dimension>>,
-    pub bytes: &'a [u8],
 }
 
 #[derive(Clone, Debug)]
@@ -113,7 +111,6 @@ pub struct Node<'a> {
     pub bytes: &'a [u8],
 }
 
-/// An attribute of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute<'a> {
     Int(i64),
@@ -150,7 +147,6 @@ impl<'a> Node<'a> {
         Ok(None)
     }
 
-    /// An integer attribute.
     pub fn int(&self, name: &str) -> Option<i64> {
         match self.attribute(name) {
             Ok(Some(Attribute::Int(value))) => Some(value),
@@ -174,21 +170,8 @@ pub struct Graph<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Why a graph cannot be read. [`File::error`] adds the file's name.
-#[derive(Debug)]
-pub(crate) enum GraphError {
-    Wire(WireError),
-    TooMany { what: &'static str, most: usize },
-}
-
-impl From<WireError> for GraphError {
-    fn from(error: WireError) -> Self {
-        Self::Wire(error)
-    }
-}
-
 impl<'a> Graph<'a> {
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, GraphError> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut graph = Self { bytes, ..Self::default() };
         for field in fields(bytes) {
             let field = field?;
@@ -214,7 +197,7 @@ impl<'a> Graph<'a> {
                 ("tensors", graph.values.len()),
             ];
             if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count > MAX_ITEMS) {
-                return Err(GraphError::TooMany { what, most: MAX_ITEMS });
+                return Err(WireError::TooManyItems { what, most: MAX_ITEMS });
             }
         }
         for (i, node) in graph.nodes.iter().enumerate() {
@@ -227,7 +210,6 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// The node that produces a tensor.
     pub fn producer(&self, tensor: &str) -> Option<&Node<'a>> {
         self.producers.get(tensor).and_then(|&i| self.nodes.get(i))
     }
@@ -239,7 +221,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-fn node(bytes: &[u8]) -> Result<Node<'_>, GraphError> {
+fn node(bytes: &[u8]) -> Result<Node<'_>, WireError> {
     let mut node = Node { bytes, ..Node::default() };
     for field in fields(bytes) {
         let field = field?;
@@ -251,7 +233,7 @@ fn node(bytes: &[u8]) -> Result<Node<'_>, GraphError> {
             _ => {}
         }
         if node.inputs.len().max(node.outputs.len()) > MAX_ITEMS {
-            return Err(GraphError::TooMany { what: "tensors", most: MAX_ITEMS });
+            return Err(WireError::TooManyItems { what: "tensors", most: MAX_ITEMS });
         }
     }
     Ok(node)
@@ -296,7 +278,7 @@ fn entry<'a>(field: Field<'a>) -> Result<(&'a str, &'a str), WireError> {
 }
 
 fn value_info(bytes: &[u8]) -> Result<ValueInfo<'_>, WireError> {
-    let mut info = ValueInfo { bytes, ..ValueInfo::default() };
+    let mut info = ValueInfo::default();
     for field in fields(bytes) {
         let field = field?;
         match field.number {
@@ -346,7 +328,6 @@ fn find(mut fields: Fields<'_>, number: u32) -> Result<Option<Field<'_>>, WireEr
     fields.find(|f| f.as_ref().is_ok_and(|f| f.number == number) || f.is_err()).transpose()
 }
 
-/// An ONNX file in memory.
 #[derive(Debug)]
 pub struct File {
     path: PathBuf,
@@ -373,7 +354,7 @@ impl File {
     }
 
     pub fn graph(&self) -> Result<Graph<'_>, OnnxError> {
-        let wire = |e: WireError| self.error(GraphError::Wire(e));
+        let wire = |error| self.error(error);
         let mut found = None;
         for field in fields(&self.bytes) {
             let field = field.map_err(wire)?;
@@ -382,14 +363,15 @@ impl File {
             }
         }
         let graph = found.ok_or_else(|| OnnxError::NoGraph { path: self.path.clone() })?;
-        Graph::parse(graph).map_err(|error| self.error(error))
+        Graph::parse(graph).map_err(wire)
     }
 
-    pub(crate) fn error(&self, error: GraphError) -> OnnxError {
+    /// Adds the file's name.
+    pub(crate) fn error(&self, error: WireError) -> OnnxError {
         let path = self.path.clone();
         match error {
-            GraphError::Wire(source) => OnnxError::Wire { path, source },
-            GraphError::TooMany { what, most } => OnnxError::TooMany { path, what, most },
+            WireError::TooManyItems { what, most } => OnnxError::TooMany { path, what, most },
+            source => OnnxError::Wire { path, source },
         }
     }
 }

@@ -4,15 +4,15 @@
 //! over operations that only reshape, slice, scale or convert, to multiplications with a constant
 //! matrix. Their input is the hidden state.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashSet, fmt, path::PathBuf};
 
 use crate::{
     error::{OnnxError, WireError},
-    graph::{Attribute, Dimension, ElementType, File, Graph, GraphError, Node},
+    graph::{Attribute, Dimension, ElementType, File, Graph, Node},
 };
 
 /// The deepest nesting of `If` branches.
-pub(crate) const MAX_DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// The most candidates listed in a message.
 const MAX_CANDIDATES: usize = 12;
@@ -57,7 +57,6 @@ const QUANTIZE_OPS: [&str; 2] = ["DynamicQuantizeLinear", "QuantizeLinear"];
 /// Operations whose result is constant if their input is.
 const CONSTANT_OPS: [&str; 5] = ["Transpose", "Cast", "Identity", "DequantizeLinear", "Reshape"];
 
-/// The hidden state of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     /// The tensor's name in its graph or branch.
@@ -108,41 +107,10 @@ impl Candidate {
     }
 }
 
-/// Why the hidden state was not found. [`Hidden::find`] adds the file's name.
-#[derive(Debug)]
-pub(crate) enum SearchError {
-    Graph(GraphError),
-    Cyclic { node: String },
-    TooDeep,
-    NotFound { reason: String, candidates: Vec<Candidate> },
-}
-
-impl From<WireError> for SearchError {
-    fn from(error: WireError) -> Self {
-        Self::Graph(GraphError::Wire(error))
-    }
-}
-
-impl From<GraphError> for SearchError {
-    fn from(error: GraphError) -> Self {
-        Self::Graph(error)
-    }
-}
-
 impl Hidden {
-    /// Finds the hidden state of a file's graph.
     pub fn find(file: &File, graph: &Graph<'_>) -> Result<Self, OnnxError> {
-        let path = || file.path().to_owned();
-        find(&Scope { graph, outer: None }, 0)
-            .map_err(|error| match error {
-                SearchError::Graph(error) => file.error(error),
-                SearchError::Cyclic { node } => OnnxError::Cyclic { path: path(), node },
-                SearchError::TooDeep => OnnxError::TooDeep { path: path(), most: MAX_DEPTH },
-                SearchError::NotFound { reason, candidates } => {
-                    OnnxError::Hidden { path: path(), reason, candidates }
-                }
-            })
-            .or_else(|error| Self::already_output(file, graph, error))
+        let found = find(&Scope { file, graph, outer: None });
+        found.or_else(|error| Self::already_output(file, graph, error))
     }
 
     /// If several tensors are candidates and one of them is an output, somebody has chosen that one.
@@ -156,9 +124,8 @@ impl Hidden {
         }
     }
 
-    /// Takes a tensor that the user has named.
     pub fn named(file: &File, graph: &Graph<'_>, tensor: &str) -> Result<Self, OnnxError> {
-        let scope = Scope { graph, outer: None };
+        let scope = Scope { file, graph, outer: None };
         if !graph.producers.contains_key(tensor) {
             let (path, tensor) = (file.path().into(), tensor.to_owned());
             let candidates = candidates(&scope);
@@ -188,12 +155,13 @@ impl Hidden {
 }
 
 /// Every tensor that is multiplied with a constant matrix, the last first.
-pub fn list(graph: &Graph<'_>) -> Vec<Candidate> {
-    candidates(&Scope { graph, outer: None })
+pub fn list(file: &File, graph: &Graph<'_>) -> Vec<Candidate> {
+    candidates(&Scope { file, graph, outer: None })
 }
 
 /// A graph and the graph around it, whose tensors it may use.
 struct Scope<'s, 'a> {
+    file: &'s File,
     graph: &'s Graph<'a>,
     outer: Option<&'s Scope<'s, 'a>>,
 }
@@ -208,25 +176,22 @@ struct Head<'a> {
     reader: String,
 }
 
-fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, SearchError> {
-    if depth > MAX_DEPTH {
-        return Err(SearchError::TooDeep);
-    }
+fn find(scope: &Scope<'_, '_>) -> Result<Hidden, OnnxError> {
     let graph = scope.graph;
     let named = |test: &dyn Fn(&str) -> bool| graph.outputs.iter().find(|o| test(o.name));
     let logits = named(&|name| name == "logits")
         .or_else(|| named(&|name| name.to_ascii_lowercase().contains("logits")));
     if let Some(output) = logits {
-        return hidden_of(scope, output.name, depth);
+        return hidden_of(scope, output.name, 0);
     }
     // No output is called logits, so the one with the largest vocabulary is taken.
     let mut widest: Option<Hidden> = None;
     for output in &graph.outputs {
-        match hidden_of(scope, output.name, depth) {
+        match hidden_of(scope, output.name, 0) {
             Ok(hidden) if widest.as_ref().is_none_or(|w| w.vocabulary < hidden.vocabulary) => {
                 widest = Some(hidden);
             }
-            Ok(_) | Err(SearchError::NotFound { .. }) => {}
+            Ok(_) | Err(OnnxError::Hidden { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -234,12 +199,12 @@ fn find(scope: &Scope<'_, '_>, depth: usize) -> Result<Hidden, SearchError> {
     widest.ok_or_else(|| not_found(scope, reason.into()))
 }
 
-fn not_found(scope: &Scope<'_, '_>, reason: String) -> SearchError {
-    SearchError::NotFound { reason, candidates: candidates(scope) }
+fn not_found(scope: &Scope<'_, '_>, reason: String) -> OnnxError {
+    OnnxError::Hidden { path: scope.path(), reason, candidates: candidates(scope) }
 }
 
 /// The hidden state from which one output is computed.
-fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, SearchError> {
+fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden, OnnxError> {
     if let Some(node) = scope.graph.producer(output).filter(|node| node.op == "If") {
         return in_branches(scope, node, output, depth);
     }
@@ -255,7 +220,7 @@ fn hidden_of(scope: &Scope<'_, '_>, output: &str, depth: usize) -> Result<Hidden
         (heads, _) => {
             let reason = format!("{output:?} comes from {} matrices", heads.len());
             let candidates = heads.iter().map(|head| scope.candidate(head)).collect();
-            return Err(SearchError::NotFound { reason, candidates });
+            return Err(OnnxError::Hidden { path: scope.path(), reason, candidates });
         }
     };
     Ok(Hidden {
@@ -273,30 +238,29 @@ fn in_branches(
     node: &Node<'_>,
     output: &str,
     depth: usize,
-) -> Result<Hidden, SearchError> {
+) -> Result<Hidden, OnnxError> {
     let at = node.outputs.iter().position(|name| *name == output).unwrap_or(0);
     let mut branches = vec![];
     for attribute in ["then_branch", "else_branch"] {
-        let Some(Attribute::Graph(bytes)) = node.attribute(attribute)? else {
+        let branch = node.attribute(attribute).map_err(|e| scope.file.error(e))?;
+        let Some(Attribute::Graph(bytes)) = branch else {
             return Err(not_found(
                 scope,
                 format!("the If that produces {output:?} has no {attribute}"),
             ));
         };
-        let graph = Graph::parse(bytes)?;
-        let inner = Scope { graph: &graph, outer: Some(scope) };
+        let graph = Graph::parse(bytes).map_err(|e| scope.file.error(e))?;
+        let inner = Scope { file: scope.file, graph: &graph, outer: Some(scope) };
         let Some(logits) = graph.outputs.get(at) else {
             return Err(not_found(scope, format!("the {attribute} has too few outputs")));
         };
         if depth >= MAX_DEPTH {
-            return Err(SearchError::TooDeep);
+            return Err(OnnxError::TooDeep { path: scope.path(), most: MAX_DEPTH });
         }
         let hidden = hidden_of(&inner, logits.name, depth + 1)?;
         branches.push(Branch { attribute, hidden });
     }
-    let Some(first) = branches.first().map(|branch| branch.hidden.clone()) else {
-        return Err(not_found(scope, "an If without branches".into()));
-    };
+    let first = branches[0].hidden.clone();
     let taken =
         |name: &str| scope.graph.producers.contains_key(name) || scope.graph.value(name).is_some();
     let mut tensor = "hidden_states".to_owned();
@@ -307,35 +271,28 @@ fn in_branches(
 }
 
 /// Walks back from a tensor to every multiplication that it is computed from.
-fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, SearchError> {
-    #[derive(PartialEq)]
-    enum State {
-        Entered,
-        Left,
-    }
+fn heads<'a>(scope: &Scope<'_, 'a>, output: &str) -> Result<Vec<Head<'a>>, OnnxError> {
     let graph = scope.graph;
     let mut found: Vec<Head<'a>> = vec![];
-    let mut states: HashMap<usize, State> = HashMap::new();
+    let (mut entered, mut left) = (HashSet::new(), HashSet::new());
     let start = graph.producers.get(output).copied();
     // Each node is on the stack twice: it is entered, and left after all its inputs. A node that is
     // entered again before it is left is part of a cycle.
     let mut stack: Vec<(usize, bool)> = start.into_iter().map(|i| (i, false)).collect();
     while let Some((i, leaving)) = stack.pop() {
         if leaving {
-            states.insert(i, State::Left);
+            left.insert(i);
+            continue;
+        }
+        if left.contains(&i) {
             continue;
         }
         let node = &graph.nodes[i];
-        match states.get(&i) {
-            Some(State::Left) => continue,
-            Some(State::Entered) => {
-                return Err(SearchError::Cyclic { node: label(node) });
-            }
-            None => {}
+        if !entered.insert(i) {
+            return Err(OnnxError::Cyclic { path: scope.path(), node: label(node) });
         }
-        states.insert(i, State::Entered);
         stack.push((i, true));
-        if let Some(head) = scope.head(node)? {
+        if let Some(head) = scope.head(node).map_err(|e| scope.file.error(e))? {
             if !found.iter().any(|f| f.hidden == head.hidden) {
                 found.push(head);
             }
@@ -358,6 +315,10 @@ fn label(node: &Node<'_>) -> String {
 }
 
 impl<'a> Scope<'_, 'a> {
+    fn path(&self) -> PathBuf {
+        self.file.path().into()
+    }
+
     /// Describes a node that multiplies with a constant matrix; `None` for any other.
     fn head(&self, node: &Node<'a>) -> Result<Option<Head<'a>>, WireError> {
         let (Some(&first), Some(&second)) = (node.inputs.first(), node.inputs.get(1)) else {

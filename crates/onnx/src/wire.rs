@@ -14,7 +14,6 @@ pub enum Value<'a> {
     Fixed32(u32),
 }
 
-/// One field of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     pub number: u32,
@@ -151,7 +150,6 @@ impl Message {
         self
     }
 
-    /// Adds a 32-bit float.
     #[must_use]
     pub fn float(mut self, number: u32, value: f32) -> Self {
         put_varint(&mut self.0, u64::from(number) << 3 | 5);

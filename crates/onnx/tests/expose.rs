@@ -140,7 +140,7 @@ fn graphs_without_a_clear_hidden_state_are_refused_with_candidates() {
     let typo = expose(&graph("two_heads"), &output, Some("third state")).unwrap_err().to_string();
     assert!(typo.contains("third state") && typo.contains("first state"), "{typo}");
     let file = File::read(&graph("two_heads")).unwrap();
-    assert_eq!(hidden::list(&file.graph().unwrap()).len(), 2);
+    assert_eq!(hidden::list(&file, &file.graph().unwrap()).len(), 2);
 }
 
 #[test]

@@ -16,11 +16,11 @@ use tokio::{
 };
 
 /// Headers one request may have, and the bytes they may take.
-const HEADERS: usize = 100;
-const HEADER_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// How long to leave a machine alone that has no more sockets to give.
-const BREATH: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// How patient the server is.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ pub async fn listen(
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.headers)
-        .max_headers(HEADERS)
-        .max_buf_size(HEADER_BYTES);
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEADER_BYTES);
     let connections = Arc::new(Semaphore::new(limits.connections));
     let running = GracefulShutdown::new();
     let mut shutdown = pin!(shutdown);
@@ -95,7 +95,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             // Out of sockets, or a client that was gone before it was let in.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                sleep(BREATH).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -45,7 +45,7 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
         Err(onnx::OnnxError::Hidden { reason, .. }) => writeln!(out, "none is certain: {reason}")?,
         Err(error) => return Err(error.into()),
     }
-    for candidate in hidden::list(&graph) {
+    for candidate in hidden::list(&file, &graph) {
         writeln!(out, "  {candidate}")?;
     }
     Ok(())

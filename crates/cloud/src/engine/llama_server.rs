@@ -1,12 +1,10 @@
 //! llama.cpp's server: `/completion`, with the conversation pinned to a slot.
 
-use decode::{Message, Token};
+use decode::{Message, Times, Token, Usage};
 use serde_json::{Value, json};
 
-use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, ids,
-    milliseconds, string,
-};
+use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, ids, string, time};
+use crate::protocol::Piece;
 
 /// How many of the latest tokens a penalty looks at, as on the edge.
 const PENALTY_WINDOW: usize = 64;
@@ -21,20 +19,20 @@ impl Dialect for LlamaServer {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut body = super::sampling(question);
-        body.insert("prompt".into(), question.context.value());
-        body.insert("n_predict".into(), json!(question.tokens));
-        body.insert("top_k".into(), json!(question.sampling.top_k));
-        body.insert("typical_p".into(), json!(1));
-        body.insert("repeat_penalty".into(), json!(question.sampling.repetition_penalty));
-        body.insert("repeat_last_n".into(), json!(PENALTY_WINDOW));
-        body.insert("seed".into(), json!(question.seed));
-        body.insert("cache_prompt".into(), json!(true));
-        body.insert("return_tokens".into(), json!(true));
-        body.insert("n_probs".into(), json!(1));
+        body["prompt"] = json!(question.context);
+        body["n_predict"] = json!(question.tokens);
+        body["top_k"] = json!(question.sampling.top_k);
+        body["typical_p"] = json!(1);
+        body["repeat_penalty"] = json!(question.sampling.repetition_penalty);
+        body["repeat_last_n"] = json!(PENALTY_WINDOW);
+        body["seed"] = json!(question.seed);
+        body["cache_prompt"] = json!(true);
+        body["return_tokens"] = json!(true);
+        body["n_probs"] = json!(1);
         if let Some(slot) = question.slot {
-            body.insert("id_slot".into(), json!(slot));
+            body["id_slot"] = json!(slot);
         }
-        Request::new("/completion", body.into())
+        Request::new("/completion", body)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -49,13 +47,18 @@ impl Dialect for LlamaServer {
             logprobs: logprobs(reply, &tokens),
             ids: Some(tokens),
             text: string(reply, "/content").ok_or("no content")?,
-            decoded,
             end,
             full: reply.get("truncated") == Some(&json!(true)),
-            prefilled: count(reply, "/timings/prompt_n"),
-            cached: count(reply, "/timings/cache_n"),
-            prefill: milliseconds(reply, "/timings/prompt_ms"),
-            decode: milliseconds(reply, "/timings/predicted_ms"),
+            usage: Usage {
+                prefilled: count(reply, "/timings/prompt_n"),
+                cached: count(reply, "/timings/cache_n"),
+                decoded,
+            },
+            times: Times {
+                cloud_prefill: time(reply, "/timings/prompt_ms", 1000.0),
+                cloud_decode: time(reply, "/timings/predicted_ms", 1000.0),
+                ..Times::default()
+            },
             closing: None,
             slot: reply.get("id_slot").and_then(Value::as_i64).filter(|slot| *slot >= 0),
         })
@@ -79,17 +82,9 @@ impl Dialect for LlamaServer {
         Some(Request::new("/apply-template", json!({ "messages": messages })))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
+    fn templated(&self, reply: &Value) -> Result<Piece, ReplyError> {
         let prompt = string(reply, "/prompt").ok_or("no prompt")?;
-        Ok(Templated::Text(prompt))
-    }
-
-    fn score(&self, _: &[Token], _: usize) -> Option<Request> {
-        None
-    }
-
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
-        Err(self.cannot_score().into())
+        Ok(Piece::Text(prompt))
     }
 }
 
@@ -124,8 +119,9 @@ mod tests {
         let answer = LlamaServer.answer(&reply).unwrap();
         assert_eq!(answer.ids, Some([314, 10813, 116, 218].map(Token).to_vec()));
         assert_eq!(answer.logprobs, [Some(-0.5), None, None, Some(-1.5)]);
-        assert_eq!((answer.prefilled, answer.cached, answer.slot), (Some(2), Some(16), Some(1)));
-        assert_eq!(answer.prefill, Some(Duration::from_micros(10_500)));
+        assert_eq!(answer.usage, Usage { prefilled: Some(2), cached: Some(16), decoded: 4 });
+        assert_eq!(answer.slot, Some(1));
+        assert_eq!(answer.times.cloud_prefill, Duration::from_micros(10_500));
         assert!(!answer.end && !answer.full);
     }
 
@@ -133,8 +129,8 @@ mod tests {
     fn the_token_that_ends_the_text_is_not_part_of_it() {
         let reply = json!({ "content": "", "tokens": [2], "stop_type": "eos" });
         let answer = LlamaServer.answer(&reply).unwrap();
-        assert!(answer.end && answer.ids == Some(vec![]) && answer.decoded == 1);
-        assert_eq!(answer.cached, None);
+        assert!(answer.end && answer.ids == Some(vec![]) && answer.usage.decoded == 1);
+        assert_eq!(answer.usage.cached, None);
     }
 
     #[test]

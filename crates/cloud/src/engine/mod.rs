@@ -11,8 +11,11 @@ mod vllm;
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use decode::{Message, Sampling, Token};
-use serde_json::{Map, Value, json};
+use decode::{Message, Sampling, Times, Token, Usage};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::protocol::{Piece, ScoredToken};
 
 pub(crate) use llama_server::LlamaServer;
 pub(crate) use openai::OpenAi;
@@ -22,20 +25,15 @@ pub(crate) use vllm::Vllm;
 /// Who answers at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// Tandem's own cloud server.
     Tandem,
-    /// SGLang.
     Sglang,
-    /// vLLM.
     Vllm,
-    /// llama.cpp's server.
     LlamaServer,
     /// Anything else that has `/v1/completions`.
     OpenAi,
 }
 
 impl Engine {
-    /// All there are.
     pub const ALL: [Self; 5] =
         [Self::Tandem, Self::Sglang, Self::Vllm, Self::LlamaServer, Self::OpenAi];
 
@@ -78,12 +76,9 @@ impl FromStr for Engine {
     }
 }
 
-/// What a server said of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// Its version.
     pub version: Option<String>,
-    /// The model it serves.
     pub model: Option<String>,
     /// Tokens a conversation may have there.
     pub context: Option<usize>,
@@ -94,26 +89,17 @@ pub struct EngineInfo {
 }
 
 /// What stands before the question.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
 pub(crate) enum Context<'a> {
     Ids(&'a [Token]),
     Text(&'a str),
-}
-
-impl Context<'_> {
-    pub fn value(self) -> Value {
-        match self {
-            Self::Ids(ids) => json!(ids),
-            Self::Text(text) => json!(text),
-        }
-    }
 }
 
 /// What comes next?
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub context: Context<'a>,
-    /// How many tokens.
     pub tokens: usize,
     pub sampling: &'a Sampling,
     /// Of this very position.
@@ -124,44 +110,23 @@ pub(crate) struct Question<'a> {
     pub stream: Option<&'a str>,
 }
 
-/// What came next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Completion {
     /// Without the token that ended the text. `None` where the engine gives none.
     pub ids: Option<Vec<Token>>,
-    /// All of it.
     pub text: String,
     /// Of each token as far as the engine says; in order.
     pub logprobs: Vec<Option<f32>>,
-    /// Tokens written, the one that ended the text included.
-    pub decoded: usize,
     /// The text ends here.
     pub end: bool,
     /// The context is full here.
     pub full: bool,
-    pub prefilled: Option<usize>,
-    pub cached: Option<usize>,
-    pub prefill: Option<Duration>,
-    pub decode: Option<Duration>,
+    /// What was written counts the token that ended the text.
+    pub usage: Usage,
+    pub times: Times,
     pub slot: Option<i64>,
     /// The token that ended the text, where the engine keeps it in its session.
     pub closing: Option<Token>,
-}
-
-/// One token of a text that was to be judged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scored {
-    pub id: Token,
-    pub logprob: f32,
-    pub greedy: Token,
-    pub greedy_logprob: f32,
-}
-
-/// A conversation in the engine's own template.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Templated {
-    Ids(Vec<Token>),
-    Text(String),
 }
 
 /// What to send, and where.
@@ -177,8 +142,11 @@ impl Request {
     }
 }
 
-/// What is wrong with a reply.
 pub(crate) type ReplyError = String;
+
+/// Said of an engine that cannot judge a continuation.
+pub(crate) const CANNOT_SCORE: &str =
+    "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that";
 
 /// How one engine is spoken to. Routes it lacks are `None`.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync {
@@ -200,26 +168,45 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     /// The ids of a text in which special tokens are read as such. `whole`: the text is a whole
     /// prompt, to which the engine may still have to add a beginning.
-    fn tokenize(&self, text: &str, whole: bool) -> Option<Request>;
+    fn tokenize(&self, _text: &str, _whole: bool) -> Option<Request> {
+        None
+    }
 
     fn tokens(&self, reply: &Value) -> Result<Vec<Token>, ReplyError> {
         ids(reply.get("tokens"))
     }
 
-    fn detokenize(&self, ids: &[Token]) -> Option<Request>;
+    fn detokenize(&self, _ids: &[Token]) -> Option<Request> {
+        None
+    }
 
-    fn text(&self, reply: &Value) -> Result<String, ReplyError>;
+    fn text(&self, _reply: &Value) -> Result<String, ReplyError> {
+        Err("it has no route for that".into())
+    }
 
     /// A conversation, ready for the assistant's answer.
-    fn template(&self, messages: &[Message]) -> Option<Request>;
+    fn template(&self, _messages: &[Message]) -> Option<Request> {
+        None
+    }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError>;
+    fn templated(&self, reply: &Value) -> Result<Piece, ReplyError> {
+        self.tokens(reply).map(Piece::Ids)
+    }
 
     /// Judges everything behind the first `from` ids in one prefill.
-    fn score(&self, ids: &[Token], from: usize) -> Option<Request>;
+    fn score(&self, _ids: &[Token], _from: usize) -> Option<Request> {
+        None
+    }
 
     /// For every id from `from` on, in order.
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError>;
+    fn scores(
+        &self,
+        _reply: &Value,
+        _ids: &[Token],
+        _from: usize,
+    ) -> Result<Vec<ScoredToken>, ReplyError> {
+        Err(CANNOT_SCORE.into())
+    }
 
     /// Opens a session that is sent only what is new.
     fn open_stream(&self) -> Option<Request> {
@@ -229,24 +216,22 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     fn close_stream(&self, _: &str) -> Option<Request> {
         None
     }
-
-    /// Why it cannot judge.
-    fn cannot_score(&self) -> &'static str {
-        "gives no log-probabilities of a prompt, so it cannot label: use another cloud for that"
-    }
 }
 
 /// Sampling as most engines name it. Everything is said: an engine's own defaults, or its model's,
 /// would change the answer.
-pub(crate) fn sampling(question: &Question<'_>) -> Map<String, Value> {
-    let s = question.sampling;
-    let mut map = Map::new();
-    map.insert("temperature".into(), json!(s.temperature));
-    map.insert("top_p".into(), json!(s.top_p));
-    map.insert("min_p".into(), json!(s.min_p));
-    map.insert("presence_penalty".into(), json!(0));
-    map.insert("frequency_penalty".into(), json!(0));
-    map
+pub(crate) fn sampling(question: &Question<'_>) -> Value {
+    let Sampling { temperature, top_p, min_p, .. } = question.sampling;
+    json!({
+        "temperature": temperature, "top_p": top_p, "min_p": min_p,
+        "presence_penalty": 0, "frequency_penalty": 0,
+    })
+}
+
+/// What an engine that counts a prompt's tokens and those of them in its cache has read.
+pub(crate) fn usage(prompt: Option<usize>, cached: Option<usize>, decoded: usize) -> Usage {
+    let prefilled = prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached));
+    Usage { prefilled, cached, decoded }
 }
 
 /// What an engine without sessions cannot count: it takes every ask for a new text, and what was
@@ -261,13 +246,11 @@ pub(crate) fn top_k(sampling: &Sampling) -> i64 {
     i64::try_from(sampling.top_k).ok().filter(|k| *k > 0).unwrap_or(-1)
 }
 
-/// Reads a list of ids.
 pub(crate) fn ids(value: Option<&Value>) -> Result<Vec<Token>, ReplyError> {
     let list = value.and_then(Value::as_array).ok_or("no token ids where they should be")?;
     list.iter().map(id).collect()
 }
 
-/// Reads an id.
 pub(crate) fn id(value: &Value) -> Result<Token, ReplyError> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
     id.map(Token).ok_or_else(|| format!("{value} is no token id"))
@@ -279,18 +262,14 @@ pub(crate) fn count(value: &Value, path: &str) -> Option<usize> {
     u32::try_from(count).ok().map(|n| n as usize)
 }
 
-/// Reads milliseconds; nonsense counts nothing.
-pub(crate) fn milliseconds(value: &Value, path: &str) -> Option<Duration> {
-    seconds(value.pointer(path)?.as_f64()? / 1000.0)
-}
-
-/// A time another clock told; nonsense counts nothing.
-pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
+/// Reads a time of another clock, which counts this many units a second; nonsense counts nothing.
+pub(crate) fn time(value: &Value, path: &str, units: f64) -> Duration {
     let plausible = Duration::from_secs(24 * 3600);
-    Duration::try_from_secs_f64(seconds).ok().filter(|d| *d < plausible)
+    let number = value.pointer(path).and_then(Value::as_f64);
+    let time = number.and_then(|n| Duration::try_from_secs_f64(n / units).ok());
+    time.filter(|time| *time < plausible).unwrap_or_default()
 }
 
-/// Reads text.
 pub(crate) fn string(value: &Value, path: &str) -> Option<String> {
     value.pointer(path)?.as_str().map(str::to_owned)
 }

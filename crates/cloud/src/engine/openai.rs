@@ -1,11 +1,9 @@
 //! Any server with OpenAI's `/v1/completions`: text alone goes both ways.
 
-use decode::{Message, Sampling, Token};
+use decode::Sampling;
 use serde_json::{Value, json};
 
-use super::{
-    Completion, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count, string,
-};
+use super::{Completion, Dialect, Engine, Question, ReplyError, Request, count, string, usage};
 
 #[derive(Clone, Debug)]
 pub(crate) struct OpenAi {
@@ -34,7 +32,7 @@ impl Dialect for OpenAi {
         // Only what the API itself defines: a strict server refuses anything else.
         let body = json!({
             "model": self.model,
-            "prompt": question.context.value(),
+            "prompt": question.context,
             "max_tokens": question.tokens,
             "temperature": s.temperature,
             "top_p": s.top_p,
@@ -51,49 +49,21 @@ impl Dialect for OpenAi {
         let finish = string(reply, "/choices/0/finish_reason");
         let prompt = count(reply, "/usage/prompt_tokens");
         let cached = count(reply, "/usage/prompt_tokens_details/cached_tokens");
+        let decoded = count(reply, "/usage/completion_tokens");
         Ok(Completion {
             ids: None,
-            decoded: count(reply, "/usage/completion_tokens")
-                .unwrap_or(usize::from(!text.is_empty())),
+            usage: usage(prompt, cached, decoded.unwrap_or(usize::from(!text.is_empty()))),
             text,
             end: finish.as_deref() == Some("stop"),
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
-            cached,
             ..Completion::default()
         })
-    }
-
-    fn tokenize(&self, _: &str, _: bool) -> Option<Request> {
-        None
-    }
-
-    fn detokenize(&self, _: &[Token]) -> Option<Request> {
-        None
-    }
-
-    fn text(&self, _: &Value) -> Result<String, ReplyError> {
-        Err("it has no route for that".into())
-    }
-
-    fn template(&self, _: &[Message]) -> Option<Request> {
-        None
-    }
-
-    fn templated(&self, _: &Value) -> Result<Templated, ReplyError> {
-        Err("it has no route for that".into())
-    }
-
-    fn score(&self, _: &[Token], _: usize) -> Option<Request> {
-        None
-    }
-
-    fn scores(&self, _: &Value, _: &[Token], _: usize) -> Result<Vec<Scored>, ReplyError> {
-        Err(self.cannot_score().into())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use decode::Usage;
+
     use super::*;
 
     #[test]
@@ -106,18 +76,15 @@ mod tests {
             },
         });
         let answer = OpenAi { model: "m".into() }.answer(&reply).unwrap();
-        assert_eq!(
-            (answer.text.as_str(), answer.ids.as_ref(), answer.decoded),
-            (" Paris", None, 2)
-        );
-        assert_eq!((answer.prefilled, answer.cached, answer.end), (Some(4), Some(16), false));
+        assert_eq!((answer.text.as_str(), answer.ids, answer.end), (" Paris", None, false));
+        assert_eq!(answer.usage, Usage { prefilled: Some(4), cached: Some(16), decoded: 2 });
     }
 
     #[test]
     fn what_is_not_said_is_not_known() {
         let reply = json!({ "choices": [{ "text": "", "finish_reason": "stop" }] });
         let answer = OpenAi { model: "m".into() }.answer(&reply).unwrap();
-        assert_eq!((answer.prefilled, answer.cached, answer.end), (None, None, true));
+        assert_eq!((answer.usage.prefilled, answer.usage.cached, answer.end), (None, None, true));
         assert!(OpenAi { model: "m".into() }.answer(&json!({ "choices": [] })).is_err());
     }
 }

@@ -1,15 +1,16 @@
 //! SGLang: `/generate`, ids both ways, its radix cache serving every shared beginning.
 
-use decode::{Message, Token};
+use decode::{Message, Times, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
-    id, ids, string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, count, id, ids, string,
+    time, top_k, usage,
 };
+use crate::protocol::ScoredToken;
 
 /// How long a session may lie idle before the server forgets it, in seconds.
-const IDLE: u32 = 600;
+const SESSION_TIMEOUT: u32 = 600;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sglang {
@@ -24,22 +25,21 @@ impl Dialect for Sglang {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut sampling = super::sampling(question);
-        sampling.insert("max_new_tokens".into(), json!(question.tokens));
-        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
-        let penalty = question.sampling.repetition_penalty;
-        sampling.insert("repetition_penalty".into(), json!(penalty));
-        sampling.insert("sampling_seed".into(), json!(question.seed));
+        sampling["max_new_tokens"] = json!(question.tokens);
+        sampling["top_k"] = json!(top_k(question.sampling));
+        sampling["repetition_penalty"] = json!(question.sampling.repetition_penalty);
+        sampling["sampling_seed"] = json!(question.seed);
         let mut body = json!({
             "sampling_params": sampling,
             "return_logprob": true,
             // Log-probabilities of the prompt would keep its cache from being used.
             "logprob_start_len": -1,
         });
-        let (name, context) = match question.context {
-            Context::Ids(ids) => ("input_ids", json!(ids)),
-            Context::Text(text) => ("text", json!(text)),
+        let name = match question.context {
+            Context::Ids(_) => "input_ids",
+            Context::Text(_) => "text",
         };
-        body[name] = context;
+        body[name] = json!(question.context);
         if let Some(stream) = question.stream {
             body["session_params"] = json!({ "id": stream });
         }
@@ -62,15 +62,13 @@ impl Dialect for Sglang {
             logprobs: (0..tokens.len()).map(logprob).collect(),
             ids: Some(tokens),
             text: string(reply, "/text").unwrap_or_default(),
-            decoded,
             end,
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
-            cached,
+            usage: usage(prompt, cached, decoded),
             // It tells only how long everything took.
-            decode: reply
-                .pointer("/meta_info/e2e_latency")
-                .and_then(Value::as_f64)
-                .and_then(super::seconds),
+            times: Times {
+                cloud_decode: time(reply, "/meta_info/e2e_latency", 1.0),
+                ..Times::default()
+            },
             closing,
             ..Completion::default()
         })
@@ -95,12 +93,9 @@ impl Dialect for Sglang {
         Some(Request::new("/tokenize", body))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
-        self.tokens(reply).map(Templated::Ids)
-    }
-
     fn open_stream(&self) -> Option<Request> {
-        let body = json!({ "capacity_of_str_len": 0, "streaming": true, "timeout": IDLE });
+        let body =
+            json!({ "capacity_of_str_len": 0, "streaming": true, "timeout": SESSION_TIMEOUT });
         self.streaming.then(|| Request::new("/open_session", body))
     }
 
@@ -119,7 +114,12 @@ impl Dialect for Sglang {
         Some(Request::new("/generate", body))
     }
 
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError> {
+    fn scores(
+        &self,
+        reply: &Value,
+        ids: &[Token],
+        from: usize,
+    ) -> Result<Vec<ScoredToken>, ReplyError> {
         let list = |name: &str| {
             let found = reply.pointer(&format!("/meta_info/{name}")).and_then(Value::as_array);
             found.cloned().ok_or_else(|| format!("no {name}"))
@@ -133,26 +133,28 @@ impl Dialect for Sglang {
         let skip = given.len().checked_sub(wanted).ok_or("too few log-probabilities")?;
         let pairs = given.iter().zip(&top).skip(skip);
         let scored = pairs.zip(&ids[from..]).map(|((given, top), &expected)| {
-            let (logprob, token) = pair(given)?;
-            let (greedy_logprob, greedy) = pair(top.get(0).ok_or("no likeliest token")?)?;
-            if token != expected {
-                return Err(format!("token {} was judged instead of {}", token.0, expected.0));
+            let given = pair(given)?;
+            let greedy = pair(top.get(0).ok_or("no likeliest token")?)?;
+            if given.0 != expected {
+                return Err(format!("token {} was judged instead of {}", given.0.0, expected.0));
             }
-            Ok(Scored { id: token, logprob, greedy, greedy_logprob })
+            Ok(ScoredToken::of_ids(given, greedy))
         });
         scored.collect()
     }
 }
 
 /// `[logprob, id, text]`.
-fn pair(value: &Value) -> Result<(f32, Token), ReplyError> {
+fn pair(value: &Value) -> Result<(Token, f32), ReplyError> {
     let logprob = value.get(0).and_then(Value::as_f64).ok_or("no log-probability")?;
-    Ok((logprob as f32, id(value.get(1).unwrap_or(&Value::Null))?))
+    Ok((id(value.get(1).unwrap_or(&Value::Null))?, logprob as f32))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use decode::Usage;
 
     use super::*;
 
@@ -170,10 +172,10 @@ mod tests {
         });
         let answer = SGLANG.answer(&reply).unwrap();
         assert_eq!(answer.ids, Some(vec![Token(7042), Token(30)]));
-        assert_eq!((answer.end, answer.decoded), (true, 3));
-        assert_eq!((answer.prefilled, answer.cached), (Some(3), Some(18)));
+        assert!(answer.end);
+        assert_eq!(answer.usage, Usage { prefilled: Some(3), cached: Some(18), decoded: 3 });
         assert_eq!(answer.logprobs, [Some(-0.5), Some(-0.1)]);
-        assert_eq!(answer.decode, Some(Duration::from_millis(250)));
+        assert_eq!(answer.times.cloud_decode, Duration::from_millis(250));
     }
 
     #[test]
@@ -184,8 +186,10 @@ mod tests {
         }});
         let ids = [1, 198, 504, 14937].map(Token);
         let scores = SGLANG.scores(&reply, &ids, 2).unwrap();
-        assert_eq!((scores[0].id, scores[0].greedy), (Token(504), Token(504)));
-        assert_eq!((scores[1].logprob, scores[1].greedy), (-9.0, Token(282)));
+        let given_and_greedy = |i: usize| (scores[i].given.id, scores[i].greedy.id);
+        assert_eq!(given_and_greedy(0), (Some(Token(504)), Some(Token(504))));
+        assert_eq!(given_and_greedy(1), (Some(Token(14937)), Some(Token(282))));
+        assert_eq!(scores[1].given.logprob, Some(-9.0));
         assert!(SGLANG.scores(&reply, &[1, 198, 504, 7].map(Token), 2).is_err());
     }
 }

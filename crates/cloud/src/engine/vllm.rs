@@ -5,9 +5,10 @@ use decode::{Message, Token};
 use serde_json::{Value, json};
 
 use super::{
-    Completion, Context, Dialect, Engine, Question, ReplyError, Request, Scored, Templated, count,
-    ids, string, top_k,
+    Completion, Context, Dialect, Engine, Question, ReplyError, Request, count, ids, string, top_k,
+    usage,
 };
+use crate::protocol::ScoredToken;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Vllm {
@@ -22,8 +23,8 @@ impl Vllm {
     const COMPLETIONS: &str = "/v1/completions";
 
     fn request(&self, path: &'static str, mut body: Value) -> Request {
-        if let (Some(model), Some(map)) = (&self.model, body.as_object_mut()) {
-            map.insert("model".into(), json!(model));
+        if let Some(model) = &self.model {
+            body["model"] = json!(model);
         }
         Request::new(path, body)
     }
@@ -36,22 +37,21 @@ impl Dialect for Vllm {
 
     fn ask(&self, question: &Question<'_>) -> Request {
         let mut sampling = super::sampling(question);
-        sampling.insert("max_tokens".into(), json!(question.tokens));
-        sampling.insert("top_k".into(), json!(top_k(question.sampling)));
-        let penalty = question.sampling.repetition_penalty;
-        sampling.insert("repetition_penalty".into(), json!(penalty));
-        sampling.insert("seed".into(), json!(question.seed));
-        sampling.insert("logprobs".into(), json!(1));
+        sampling["max_tokens"] = json!(question.tokens);
+        sampling["top_k"] = json!(top_k(question.sampling));
+        sampling["repetition_penalty"] = json!(question.sampling.repetition_penalty);
+        sampling["seed"] = json!(question.seed);
+        sampling["logprobs"] = json!(1);
         if let (true, Context::Ids(ids)) = (self.generate, question.context) {
             let body =
                 json!({ "token_ids": ids, "sampling_params": sampling, "output_mode": "text" });
             return self.request(Self::GENERATE, body);
         }
-        sampling.insert("prompt".into(), question.context.value());
-        sampling.insert("return_token_ids".into(), json!(true));
+        sampling["prompt"] = json!(question.context);
+        sampling["return_token_ids"] = json!(true);
         // The template has put every special token where it belongs.
-        sampling.insert("add_special_tokens".into(), json!(false));
-        self.request(Self::COMPLETIONS, sampling.into())
+        sampling["add_special_tokens"] = json!(false);
+        self.request(Self::COMPLETIONS, sampling)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -69,10 +69,8 @@ impl Dialect for Vllm {
             logprobs: (0..tokens.len()).map(|i| logprob(choice, i)).collect(),
             ids: Some(tokens),
             text: string(choice, "/text").unwrap_or_default(),
-            decoded,
             end,
-            prefilled: prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached)),
-            cached,
+            usage: usage(prompt, cached, decoded),
             ..Completion::default()
         })
     }
@@ -95,10 +93,6 @@ impl Dialect for Vllm {
         Some(self.request("/tokenize", body))
     }
 
-    fn templated(&self, reply: &Value) -> Result<Templated, ReplyError> {
-        self.tokens(reply).map(Templated::Ids)
-    }
-
     fn score(&self, ids: &[Token], _: usize) -> Option<Request> {
         let body = json!({
             "prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 1,
@@ -107,7 +101,12 @@ impl Dialect for Vllm {
         Some(self.request(Self::COMPLETIONS, body))
     }
 
-    fn scores(&self, reply: &Value, ids: &[Token], from: usize) -> Result<Vec<Scored>, ReplyError> {
+    fn scores(
+        &self,
+        reply: &Value,
+        ids: &[Token],
+        from: usize,
+    ) -> Result<Vec<ScoredToken>, ReplyError> {
         let entries = reply.pointer("/choices/0/prompt_logprobs").and_then(Value::as_array);
         let entries = entries.ok_or("no log-probabilities of the prompt")?;
         if entries.len() != ids.len() {
@@ -125,22 +124,22 @@ fn logprob(choice: &Value, i: usize) -> Option<f32> {
 }
 
 /// One position: the given token, and the likeliest where that is another.
-fn judged(entry: &Value, id: Token) -> Result<Scored, ReplyError> {
+fn judged(entry: &Value, id: Token) -> Result<ScoredToken, ReplyError> {
     let entries = entry.as_object().ok_or("a position without log-probabilities")?;
     let logprob = |value: &Value| value.get("logprob").and_then(Value::as_f64).map(|p| p as f32);
     let given = entries.get(&id.0.to_string()).and_then(logprob);
     let greedy = entries.iter().find(|(_, e)| e.get("rank") == Some(&json!(1)));
     let greedy = greedy.and_then(|(key, e)| Some((Token(key.parse().ok()?), logprob(e)?)));
     match (given, greedy) {
-        (Some(logprob), Some((greedy, greedy_logprob))) => {
-            Ok(Scored { id, logprob, greedy, greedy_logprob })
-        }
+        (Some(logprob), Some(greedy)) => Ok(ScoredToken::of_ids((id, logprob), greedy)),
         _ => Err(format!("token {} was not judged", id.0)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use decode::Usage;
+
     use super::*;
 
     const VLLM: Vllm = Vllm { model: None, generate: true };
@@ -156,14 +155,14 @@ mod tests {
         }]});
         let answer = VLLM.answer(&generate).unwrap();
         assert_eq!((answer.ids, answer.end), (Some(vec![Token(282)]), true));
-        assert_eq!((answer.prefilled, answer.cached), (Some(22), Some(128)));
-        assert_eq!((answer.logprobs, answer.decoded), (vec![Some(-0.5)], 2));
+        assert_eq!(answer.usage, Usage { prefilled: Some(22), cached: Some(128), decoded: 2 });
+        assert_eq!(answer.logprobs, [Some(-0.5)]);
         let completions = json!({ "choices": [{
             "finish_reason": "length", "text": "x", "token_ids": [5],
             "logprobs": { "token_logprobs": [-0.5] },
         }]});
         let answer = VLLM.answer(&completions).unwrap();
-        assert_eq!((answer.logprobs, answer.cached), (vec![Some(-0.5)], None));
+        assert_eq!((answer.logprobs, answer.usage.cached), (vec![Some(-0.5)], None));
     }
 
     #[test]
@@ -196,8 +195,8 @@ mod tests {
         ]}]});
         let ids = [1, 7, 9].map(Token);
         let scores = VLLM.scores(&reply, &ids, 1).unwrap();
-        assert_eq!((scores[0].logprob, scores[0].greedy), (-3.0, Token(8)));
-        assert_eq!(scores[1].greedy, Token(9));
+        assert_eq!((scores[0].given.logprob, scores[0].greedy.id), (Some(-3.0), Some(Token(8))));
+        assert_eq!(scores[1].greedy.id, Some(Token(9)));
         assert!(VLLM.scores(&reply, &ids[..2], 1).is_err());
     }
 }

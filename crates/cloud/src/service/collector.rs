@@ -4,11 +4,7 @@ use std::fmt;
 
 use decode::{Exchange, Token, Vocabulary};
 
-use super::{
-    conversation::known,
-    error::ServiceError,
-    sessions::{Session, refuse},
-};
+use super::{conversation::known, error::ServiceError, sessions::Session};
 use crate::{
     protocol::{EdgeModel, EdgeState},
     seen::DecodedState,
@@ -25,17 +21,14 @@ pub trait Collector: Send + Sync + fmt::Debug {
     /// Takes one sample. Must not wait: an answer waits for it.
     fn take(&self, sample: Observation<'_>);
 
-    /// How many samples there were.
     fn counts(&self) -> SampleCounts;
 
     /// Keeps what is left, and takes no more.
     fn finish(&self);
 }
 
-/// How many samples a collector was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleCounts {
-    /// Samples that were taken.
     pub taken: u64,
     /// Samples that could not be kept.
     pub lost: u64,
@@ -44,11 +37,8 @@ pub struct SampleCounts {
 /// One position of a conversation, seen from both sides.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
-    /// The cloud's vocabulary.
     pub vocabulary: &'a dyn Vocabulary,
-    /// What travels in the session.
     pub exchange: Exchange,
-    /// What the edge saw.
     pub edge: &'a DecodedState,
     /// The token the cloud held likeliest.
     pub likeliest: Token,
@@ -76,7 +66,7 @@ impl SharedStates {
 
     /// A turn that goes on with an earlier one is of the same conversation.
     pub fn follow(&mut self, earlier: &Session, prompt: &[Token]) {
-        if prompt.starts_with(earlier.conversation.prompt()) {
+        if prompt.starts_with(&earlier.conversation.prompt) {
             self.conversation = earlier.shared.as_ref().and_then(|shared| shared.conversation);
         }
     }
@@ -92,10 +82,9 @@ pub(crate) fn read(
         let message = "edge: this session takes no states; offer them when it is opened";
         return Err(ServiceError::invalid(message));
     };
-    let exchange = session.conversation.exchange();
+    let exchange = session.conversation.exchange;
     if exchange == Exchange::Ids {
-        let known = known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed]);
-        known.map_err(|refusal| refuse(refusal, session))?;
+        known(session.sequence.model().vocabulary().as_ref(), &[seen.proposed])?;
     }
     let state = seen.read(shared.hidden, exchange);
     state.map(Some).map_err(|reason| ServiceError::invalid(format!("edge: {reason}")))
@@ -110,7 +99,7 @@ pub(crate) fn collect(
     position: usize,
     likeliest: Token,
 ) {
-    let exchange = session.conversation.exchange();
+    let exchange = session.conversation.exchange;
     let vocabulary = session.sequence.model().vocabulary().clone();
     let Some(shared) = &mut session.shared else { return };
     if shared.last.is_some_and(|last| position <= last) {

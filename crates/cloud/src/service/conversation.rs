@@ -5,14 +5,14 @@
 //! the whole text.
 
 use decode::{Exchange, Token, Vocabulary};
-use thiserror::Error;
 
+use super::error::ServiceError;
 use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
 
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    exchange: Exchange,
-    prompt: Vec<Token>,
+    pub exchange: Exchange,
+    pub prompt: Vec<Token>,
     /// Behind the prompt.
     tokens: Vec<Token>,
     /// Where text travels: the text of `tokens`, and where each of them ends in it.
@@ -20,29 +20,9 @@ pub(crate) struct Conversation {
     ends: Vec<usize>,
 }
 
-/// Why a caller cannot go on from where it thinks it is.
-#[derive(Debug, PartialEq, Eq, Error)]
-pub(crate) enum Refusal {
-    /// The two sides have not accepted the same.
-    #[error("{0}")]
-    Conflict(&'static str),
-    /// The request makes no sense.
-    #[error("{0}")]
-    Invalid(String),
-}
-
 impl Conversation {
     pub fn new(exchange: Exchange, prompt: Vec<Token>) -> Self {
         Self { exchange, prompt, tokens: vec![], text: String::new(), ends: vec![] }
-    }
-
-    pub fn exchange(&self) -> Exchange {
-        self.exchange
-    }
-
-    /// What it began with.
-    pub fn prompt(&self) -> &[Token] {
-        &self.prompt
     }
 
     /// Behind the prompt.
@@ -50,7 +30,6 @@ impl Conversation {
         &self.tokens
     }
 
-    /// Where text travels.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -60,7 +39,6 @@ impl Conversation {
         [self.prompt.as_slice(), &self.tokens].concat()
     }
 
-    /// How much was accepted.
     pub fn position(&self) -> usize {
         match self.exchange {
             Exchange::Ids => self.tokens.len(),
@@ -87,11 +65,11 @@ impl Conversation {
         vocabulary: &dyn Vocabulary,
         prefix: &Prefix,
         append: &Piece,
-    ) -> Result<(), Refusal> {
-        let hash =
-            self.hash(prefix.position).ok_or(Refusal::Conflict("the position is not here"))?;
-        if hash != prefix.hash {
-            return Err(Refusal::Conflict("the prefix is another"));
+    ) -> Result<(), ServiceError> {
+        let conflict = |message: &str| ServiceError::conflict(message, self.prefix());
+        let hash = self.hash(prefix.position);
+        if hash.ok_or_else(|| conflict("the position is not here"))? != prefix.hash {
+            return Err(conflict("the prefix is another"));
         }
         match (self.exchange, append) {
             (Exchange::Ids, Piece::Ids(ids)) => {
@@ -103,8 +81,12 @@ impl Conversation {
                 self.truncate_text(vocabulary, prefix.position);
                 self.append_text(vocabulary, text);
             }
-            (Exchange::Ids, Piece::Text(_)) => return Err(invalid("ids travel in this session")),
-            (Exchange::Text, Piece::Ids(_)) => return Err(invalid("text travels in this session")),
+            (Exchange::Ids, Piece::Text(_)) => {
+                return Err(ServiceError::invalid("ids travel in this session"));
+            }
+            (Exchange::Text, Piece::Ids(_)) => {
+                return Err(ServiceError::invalid("text travels in this session"));
+            }
         }
         Ok(())
     }
@@ -114,11 +96,11 @@ impl Conversation {
         &self,
         vocabulary: &dyn Vocabulary,
         piece: &Piece,
-    ) -> Result<Vec<Token>, Refusal> {
+    ) -> Result<Vec<Token>, ServiceError> {
         match (self.exchange, piece) {
             (Exchange::Ids, Piece::Ids(ids)) => known(vocabulary, ids).map(|()| ids.clone()),
             (Exchange::Text, Piece::Text(text)) => Ok(vocabulary.encode(text)),
-            _ => Err(invalid("the continuation must be of the session's own kind")),
+            _ => Err(ServiceError::invalid("the continuation must be of the session's own kind")),
         }
     }
 
@@ -164,14 +146,10 @@ impl Conversation {
     }
 }
 
-fn invalid(message: &str) -> Refusal {
-    Refusal::Invalid(message.into())
-}
-
 /// Refuses ids the model does not have.
-pub(crate) fn known(vocabulary: &dyn Vocabulary, ids: &[Token]) -> Result<(), Refusal> {
+pub(crate) fn known(vocabulary: &dyn Vocabulary, ids: &[Token]) -> Result<(), ServiceError> {
     match ids.iter().find(|id| id.index() >= vocabulary.len()) {
-        Some(id) => Err(Refusal::Invalid(format!("token {} is not in the vocabulary", id.0))),
+        Some(id) => Err(ServiceError::invalid(format!("token {} is not in the vocabulary", id.0))),
         None => Ok(()),
     }
 }
@@ -223,12 +201,12 @@ mod tests {
         c.advance(&vocabulary, &at(0, ""), &text(" the 中")).unwrap();
         for wrong in [at(9, " the 中x"), at(4, " cat"), at(6, " the 中")] {
             let refused = c.advance(&vocabulary, &wrong, &text("x"));
-            assert!(matches!(refused, Err(Refusal::Conflict(_))), "{wrong:?}");
+            assert!(matches!(refused, Err(ServiceError::Conflict { .. })), "{wrong:?}");
         }
         assert_eq!(c.text(), " the 中");
         assert!(matches!(
             c.advance(&vocabulary, &at(0, ""), &Piece::Ids(vec![])),
-            Err(Refusal::Invalid(_))
+            Err(ServiceError::Invalid { .. })
         ));
     }
 
@@ -245,7 +223,9 @@ mod tests {
         c.advance(&vocabulary, &at_ids(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
         assert_eq!(c.context(), ids(&[1, 5, 9]));
         let refused = c.advance(&vocabulary, &at_ids(&[5, 9]), &Piece::Ids(ids(&[99_999])));
-        assert!(matches!(refused, Err(Refusal::Invalid(m)) if m.contains("99999")));
+        assert!(
+            matches!(refused, Err(ServiceError::Invalid { message }) if message.contains("99999"))
+        );
         assert!(c.advance(&vocabulary, &at_ids(&[5, 6]), &Piece::Ids(vec![])).is_err());
     }
 }

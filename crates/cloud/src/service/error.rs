@@ -9,50 +9,29 @@ use crate::protocol::{Prefix, code};
 /// the same process what it would have read from them.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ServiceError {
-    /// The request makes no sense.
     #[error("{message}")]
-    Invalid {
-        /// What is wrong with it.
-        message: String,
-    },
+    Invalid { message: String },
     /// Position, prefix or sequence number are not those of the session.
     #[error("{message}")]
-    Conflict {
-        /// Which of them.
-        message: String,
-        /// Where the session stands.
-        have: Prefix,
-    },
+    Conflict { message: String, have: Prefix },
     /// The session had to make room for another.
     #[error("the session was evicted to make room: open a new one")]
     Evicted,
     /// There never was such a session, or it was closed.
     #[error("there is no such session: open a new one")]
     UnknownSession,
-    /// The conversation does not fit.
     #[error("{tokens} tokens do not fit a context of {context}")]
-    ContextFull {
-        /// Its length.
-        tokens: usize,
-        /// What fits.
-        context: usize,
-    },
+    ContextFull { tokens: usize, context: usize },
     /// Other sessions take all the memory, and all of them are at work.
     #[error("every session is busy: try again")]
     Busy,
     /// The model could not be loaded, or failed to compute. The reason may name paths of this
     /// machine.
     #[error("the model failed: {reason}")]
-    ModelFailed {
-        /// What the engine says.
-        reason: String,
-    },
+    ModelFailed { reason: String },
     /// The service itself failed. The reason may name paths of this machine.
     #[error("the service failed: {reason}")]
-    Internal {
-        /// What the system says.
-        reason: String,
-    },
+    Internal { reason: String },
 }
 
 impl ServiceError {
@@ -72,30 +51,26 @@ impl ServiceError {
         Self::Internal { reason: error.to_string() }
     }
 
-    /// The error as programs read it.
-    pub fn code(&self) -> &'static str {
+    fn code_and_status(&self) -> (&'static str, u16) {
         match self {
-            Self::Invalid { .. } => code::INVALID,
-            Self::Conflict { .. } => code::CONFLICT,
-            Self::Evicted => code::EVICTED,
-            Self::UnknownSession => code::UNKNOWN_SESSION,
-            Self::ContextFull { .. } => code::CONTEXT_FULL,
-            Self::Busy => code::BUSY,
-            Self::ModelFailed { .. } => code::MODEL,
-            Self::Internal { .. } => code::INTERNAL,
+            Self::Invalid { .. } => (code::INVALID, 400),
+            Self::ContextFull { .. } => (code::CONTEXT_FULL, 400),
+            Self::UnknownSession => (code::UNKNOWN_SESSION, 404),
+            Self::Conflict { .. } => (code::CONFLICT, 409),
+            Self::Evicted => (code::EVICTED, 410),
+            Self::ModelFailed { .. } => (code::MODEL, 500),
+            Self::Internal { .. } => (code::INTERNAL, 500),
+            Self::Busy => (code::BUSY, 503),
         }
     }
 
-    /// The HTTP status that goes with it.
+    /// The error as programs read it.
+    pub fn code(&self) -> &'static str {
+        self.code_and_status().0
+    }
+
     pub fn status(&self) -> u16 {
-        match self {
-            Self::Invalid { .. } | Self::ContextFull { .. } => 400,
-            Self::UnknownSession => 404,
-            Self::Conflict { .. } => 409,
-            Self::Evicted => 410,
-            Self::ModelFailed { .. } | Self::Internal { .. } => 500,
-            Self::Busy => 503,
-        }
+        self.code_and_status().1
     }
 }
 

@@ -13,7 +13,6 @@ pub struct LazyModel {
 }
 
 impl LazyModel {
-    /// Nothing is loaded yet.
     pub fn new(compute: Compute, options: LoadOptions) -> Self {
         Self { compute, options, cell: OnceCell::new() }
     }
@@ -27,7 +26,6 @@ impl LazyModel {
         Ok((model, if was_loaded { Duration::ZERO } else { started.elapsed() }))
     }
 
-    /// The model, if it is in memory.
     pub fn loaded(&self) -> Option<&Model> {
         self.cell.get()
     }

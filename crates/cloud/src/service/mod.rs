@@ -30,7 +30,6 @@ pub use collector::{Collector, Observation, SampleCounts};
 pub use error::ServiceError;
 pub use lazy::LazyModel;
 
-/// How a service behaves.
 #[derive(Clone)]
 pub struct ServiceConfig {
     /// Whether caches are kept between answers. Only for measuring what that is worth.
@@ -89,7 +88,6 @@ impl Service {
         }
     }
 
-    /// How many sessions are open.
     pub fn sessions(&self) -> usize {
         self.sessions.count()
     }

@@ -7,14 +7,14 @@ use super::{
     sessions::advance,
     writer::{self, Task, milliseconds},
 };
-use crate::protocol::{Answer, Next, Prefix};
+use crate::protocol::{NextRequest, NextResponse, Prefix};
 
 impl Service {
     /// Writes what comes next and accepts it. The same sequence number gets the same answer.
-    pub async fn next(&self, id: &str, next: Next) -> Result<Answer, ServiceError> {
+    pub async fn next(&self, id: &str, next: NextRequest) -> Result<NextResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
-        let session = guard.session()?;
+        let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         let waited = started.elapsed();
         match &session.last {
             Some((sequence, answer)) if *sequence == next.sequence => return Ok(answer.clone()),
@@ -32,7 +32,7 @@ impl Service {
             // Whatever was drawn: a router learns from what the cloud holds likeliest.
             likeliest: seen.is_some(),
         };
-        task.validate(session.conversation.exchange())?;
+        task.validate(session.conversation.exchange)?;
         advance(session, &Prefix { position: next.position, hash: next.hash }, &next.append)?;
         let position = session.conversation.position();
         let (mut answer, likeliest) = writer::write(session, &self.sessions, &task).await?;

@@ -10,11 +10,11 @@ use super::{
     sessions::Session,
     writer::milliseconds,
 };
-use crate::protocol::{EdgeModel, Open, Opened, Prompt, Sharing};
+use crate::protocol::{EdgeModel, OpenRequest, OpenResponse, Prompt, Sharing};
 
 impl Service {
     /// Opens a session; loads the model if it is not in memory yet.
-    pub async fn open(&self, open: Open) -> Result<Opened, ServiceError> {
+    pub async fn open(&self, open: OpenRequest) -> Result<OpenResponse, ServiceError> {
         let (model, load) = self.model.get().await?;
         let prompt = tokens(model, &open.prompt)?;
         if prompt.is_empty() {
@@ -46,7 +46,7 @@ impl Service {
         let session = Session { id: id.clone(), sequence, conversation, last: None, shared };
         self.sessions.insert(session);
         let (context, load_ms) = (model.context(), milliseconds(load));
-        Ok(Opened { session: id, exchange, vocabulary, context, load_ms, sharing })
+        Ok(OpenResponse { session: id, exchange, vocabulary, context, load_ms, sharing })
     }
 
     /// What becomes of states an edge offers.
@@ -75,10 +75,7 @@ fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ServiceError> {
         Prompt::Messages(messages) if messages.is_empty() => Ok(vec![]),
         Prompt::Messages(messages) => Ok(vocabulary.prompt(messages)?),
         Prompt::Text(text) => Ok(vocabulary.raw_prompt(text)),
-        Prompt::Tokens(ids) => match known(vocabulary.as_ref(), ids) {
-            Ok(()) => Ok(ids.clone()),
-            Err(refusal) => Err(ServiceError::invalid(refusal.to_string())),
-        },
+        Prompt::Tokens(ids) => known(vocabulary.as_ref(), ids).map(|()| ids.clone()),
     }
 }
 

@@ -7,21 +7,24 @@ use engine::EngineError;
 
 use super::{
     Service, ServiceError,
-    sessions::{Session, advance, refuse},
+    sessions::{Session, advance},
     writer::milliseconds,
 };
-use crate::protocol::{Cost, Judged, Prefix, Score, Scores};
+use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
-    pub async fn score(&self, id: &str, score: Score) -> Result<Scores, ServiceError> {
+    pub async fn score(
+        &self,
+        id: &str,
+        score: ScoreRequest,
+    ) -> Result<ScoreResponse, ServiceError> {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
-        let session = guard.session()?;
+        let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
         let vocabulary = session.sequence.model().vocabulary().clone();
-        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation);
-        let given = given.map_err(|refusal| refuse(refusal, session))?;
+        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation)?;
         if given.is_empty() {
             return Err(ServiceError::invalid("the continuation is empty"));
         }
@@ -40,15 +43,15 @@ impl Service {
             ..Cost::default()
         };
         let mut stream = TextStream::default();
-        let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| Judged {
-            given: AnswerToken {
+        let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| ScoredToken {
+            given: Answered {
                 id: Some(id),
                 text: stream.push(&vocabulary.piece(id)),
                 logprob: Some(scored.logprob),
             },
             greedy: greedy(vocabulary.as_ref(), scored.greedy, scored.greedy_logprob),
         });
-        Ok(Scores { tokens: tokens.collect(), cost })
+        Ok(ScoreResponse { tokens: tokens.collect(), cost })
     }
 
     /// Reads the context as far as it is not cached, then the continuation; the latter does not

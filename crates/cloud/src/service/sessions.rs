@@ -9,15 +9,11 @@ use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{
-    collector::SharedStates,
-    conversation::{Conversation, Refusal},
-    error::ServiceError,
-};
-use crate::protocol::{Answer, Piece, Prefix};
+use super::{collector::SharedStates, conversation::Conversation, error::ServiceError};
+use crate::protocol::{NextResponse, Piece, Prefix};
 
 /// How many evicted sessions are remembered, to tell their owners so.
-const REMEMBERED: usize = 4096;
+const MAX_EVICTED: usize = 4096;
 
 /// One conversation of one edge.
 pub(crate) struct Session {
@@ -25,19 +21,9 @@ pub(crate) struct Session {
     pub sequence: Sequence,
     pub conversation: Conversation,
     /// The last question's number and its answer, should it be asked again.
-    pub last: Option<(u64, Answer)>,
+    pub last: Option<(u64, NextResponse)>,
     /// The states its edge shares, if it does.
     pub shared: Option<SharedStates>,
-}
-
-/// A session that nobody else uses at the moment.
-pub(crate) struct SessionGuard(OwnedMutexGuard<Option<Session>>);
-
-impl SessionGuard {
-    /// The session, unless it was evicted while we waited for it.
-    pub fn session(&mut self) -> Result<&mut Session, ServiceError> {
-        self.0.as_mut().ok_or(ServiceError::Evicted)
-    }
 }
 
 /// Brings a session to where its caller is.
@@ -47,18 +33,7 @@ pub(crate) fn advance(
     append: &Piece,
 ) -> Result<(), ServiceError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
-    let moved = session.conversation.advance(vocabulary.as_ref(), prefix, append);
-    moved.map_err(|refusal| refuse(refusal, session))
-}
-
-/// Tells a caller why it cannot go on.
-pub(crate) fn refuse(refusal: Refusal, session: &Session) -> ServiceError {
-    match refusal {
-        Refusal::Conflict(message) => {
-            ServiceError::conflict(message, session.conversation.prefix())
-        }
-        Refusal::Invalid(message) => ServiceError::invalid(message),
-    }
+    session.conversation.advance(vocabulary.as_ref(), prefix, append)
 }
 
 type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
@@ -70,15 +45,12 @@ struct Table {
     clock: u64,
 }
 
-/// All sessions.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    table: Mutex<Table>,
-}
+pub(crate) struct Sessions(Mutex<Table>);
 
 impl Sessions {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn count(&self) -> usize {
@@ -93,10 +65,12 @@ impl Sessions {
         table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
     }
 
-    /// Waits until nobody else uses the session.
-    pub async fn acquire(&self, id: &str) -> Result<SessionGuard, ServiceError> {
-        let shared = self.touch(id)?;
-        Ok(SessionGuard(shared.lock_owned().await))
+    /// Waits until nobody else uses the session. It is gone if it was evicted meanwhile.
+    pub async fn acquire(
+        &self,
+        id: &str,
+    ) -> Result<OwnedMutexGuard<Option<Session>>, ServiceError> {
+        Ok(self.touch(id)?.lock_owned().await)
     }
 
     fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
@@ -117,7 +91,7 @@ impl Sessions {
     pub async fn remove(&self, id: &str) -> Result<Session, ServiceError> {
         let mut guard = self.acquire(id).await?;
         self.table().live.remove(id);
-        guard.0.take().ok_or(ServiceError::Evicted)
+        guard.take().ok_or(ServiceError::Evicted)
     }
 
     /// Evicts the session that was not used for longest, of those nobody uses right now. `false`
@@ -137,7 +111,7 @@ impl Sessions {
                 session.take();
                 table.live.remove(&id);
                 table.evicted.push_back(id);
-                if table.evicted.len() > REMEMBERED {
+                if table.evicted.len() > MAX_EVICTED {
                     table.evicted.pop_front();
                 }
                 return true;

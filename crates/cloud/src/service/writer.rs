@@ -11,17 +11,15 @@ use super::{
     error::ServiceError,
     sessions::{Session, Sessions},
 };
-use crate::protocol::{Answer, Cost, Finish, Want};
+use crate::protocol::{Amount, Cost, FinishReason, NextResponse};
 
 /// A word that is still not whole after this many tokens is taken as it is.
-const LONGEST_WORD: usize = 24;
+const MAX_WORD_TOKENS: usize = 24;
 
-/// The most tokens one answer has.
-const LONGEST_ANSWER: usize = 256;
+const MAX_ANSWER_TOKENS: usize = 256;
 
-/// What to write.
 pub(crate) struct Task {
-    pub want: Want,
+    pub want: Amount,
     pub sampling: Sampling,
     /// Whether the cache is kept from the last answer.
     pub reuse: bool,
@@ -33,15 +31,15 @@ impl Task {
     pub fn validate(&self, exchange: Exchange) -> Result<(), ServiceError> {
         self.sampling.validate().map_err(|e| ServiceError::invalid(e.to_string()))?;
         match (self.want, exchange) {
-            (Want::Tokens(n), _) if (1..=LONGEST_ANSWER).contains(&n) => Ok(()),
-            (Want::Tokens(_), _) => {
-                Err(ServiceError::invalid(format!("tokens must be from 1 to {LONGEST_ANSWER}")))
+            (Amount::Tokens(n), _) if (1..=MAX_ANSWER_TOKENS).contains(&n) => Ok(()),
+            (Amount::Tokens(_), _) => {
+                Err(ServiceError::invalid(format!("tokens must be from 1 to {MAX_ANSWER_TOKENS}")))
             }
-            (Want::Word(true), Exchange::Text) => Ok(()),
-            (Want::Word(true), Exchange::Ids) => {
+            (Amount::Word(true), Exchange::Text) => Ok(()),
+            (Amount::Word(true), Exchange::Ids) => {
                 Err(ServiceError::invalid("words can be asked for only where text travels"))
             }
-            (Want::Word(false), _) => Err(ServiceError::invalid("word can only be true")),
+            (Amount::Word(false), _) => Err(ServiceError::invalid("word can only be true")),
         }
     }
 }
@@ -52,7 +50,7 @@ pub(crate) async fn write(
     session: &mut Session,
     sessions: &Sessions,
     task: &Task,
-) -> Result<(Answer, Option<Token>), ServiceError> {
+) -> Result<(NextResponse, Option<Token>), ServiceError> {
     let vocabulary = session.sequence.model().vocabulary().clone();
     let (mut cost, mut logits) = prefill(session, sessions, task.reuse).await?;
     let likeliest = task.likeliest.then(|| sampling::argmax(&logits)).flatten();
@@ -61,15 +59,15 @@ pub(crate) async fn write(
     let mut finish = None;
     let started = Instant::now();
     loop {
-        let at = session.conversation.position() + draft.length(session.conversation.exchange());
+        let at = session.conversation.position() + draft.length(session.conversation.exchange);
         let history = [session.conversation.tokens(), &draft.ids()].concat();
         let token = task.sampling.choose(&logits, &history, at);
         let token = token.map_err(|e| ServiceError::model(&e))?;
         cost.decoded += 1;
         if vocabulary.is_end(token) {
             // Behind a word, end-of-text is look-ahead like any other.
-            let ends = draft.text().is_empty() || matches!(task.want, Want::Tokens(_));
-            finish = ends.then_some(Finish::Stop);
+            let ends = draft.text().is_empty() || matches!(task.want, Amount::Tokens(_));
+            finish = ends.then_some(FinishReason::Stop);
             break;
         }
         draft.push(token, sampling::logprob(&logits, token));
@@ -77,17 +75,17 @@ pub(crate) async fn write(
             break;
         }
         if draft.tokens.len() >= room {
-            finish = Some(Finish::Length);
+            finish = Some(FinishReason::Length);
             break;
         }
         logits = sessions.read(&mut session.sequence, &[token]).await?.logits;
     }
-    let tokens = draft.finish(task.want, session.conversation.exchange());
+    let tokens = draft.finish(task.want, session.conversation.exchange);
     cost.decode_ms = milliseconds(started.elapsed());
     let ids: Vec<_> = tokens.iter().filter_map(|t| t.id).collect();
     let text: String = tokens.iter().map(|t| t.text.as_str()).collect();
     session.conversation.accept(vocabulary.as_ref(), &ids, &text);
-    Ok((Answer { tokens, finish_reason: finish, cost }, likeliest))
+    Ok((NextResponse { tokens, finish_reason: finish, cost }, likeliest))
 }
 
 /// Reads what is not cached yet.
@@ -138,7 +136,7 @@ impl<'a> Draft<'a> {
         // Where ids travel, the last answer may have ended inside a character; its tail is among
         // the last few tokens.
         let mut stream = TextStream::default();
-        if conversation.exchange() == Exchange::Ids {
+        if conversation.exchange == Exchange::Ids {
             let tokens = conversation.tokens();
             let tail = &tokens[tokens.len().saturating_sub(8)..];
             tail.iter().for_each(|&t| drop(stream.push(&vocabulary.piece(t))));
@@ -169,10 +167,10 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn satisfies(&self, want: Want) -> bool {
+    fn satisfies(&self, want: Amount) -> bool {
         match want {
-            Want::Tokens(n) => self.tokens.len() == n,
-            Want::Word(_) => self.word_end().is_some() || self.tokens.len() == LONGEST_WORD,
+            Amount::Tokens(n) => self.tokens.len() == n,
+            Amount::Word(_) => self.word_end().is_some() || self.tokens.len() == MAX_WORD_TOKENS,
         }
     }
 
@@ -181,13 +179,13 @@ impl<'a> Draft<'a> {
     }
 
     /// Drops the look-ahead behind a word and, where text travels, what is not a whole character.
-    fn finish(mut self, want: Want, exchange: Exchange) -> Vec<AnswerToken> {
+    fn finish(mut self, want: Amount, exchange: Exchange) -> Vec<Answered> {
         if exchange == Exchange::Ids {
             return self.tokens;
         }
         let end = match want {
-            Want::Word(_) => self.word_end().unwrap_or(self.text().len()),
-            Want::Tokens(_) => self.text().len(),
+            Amount::Word(_) => self.word_end().unwrap_or(self.text().len()),
+            Amount::Tokens(_) => self.text().len(),
         };
         self.cut(end)
     }
@@ -232,8 +230,8 @@ mod tests {
         for piece in pieces {
             for id in vocabulary.encode(piece) {
                 draft.push(id, -1.0);
-                if draft.satisfies(Want::Word(true)) {
-                    let tokens = draft.finish(Want::Word(true), Exchange::Text);
+                if draft.satisfies(Amount::Word(true)) {
+                    let tokens = draft.finish(Amount::Word(true), Exchange::Text);
                     return Some(tokens.into_iter().map(|t| t.text).collect());
                 }
             }

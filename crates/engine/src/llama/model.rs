@@ -90,52 +90,20 @@ impl Model {
 impl Tokenizer for Model {
     fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
         let Ok(length) = i32::try_from(text.len()) else { return vec![] };
-        let mut tokens = vec![0; text.len() + 8];
-        for _ in 0..2 {
-            let room = i32::try_from(tokens.len()).unwrap_or(i32::MAX);
+        let start = text.as_ptr().cast();
+        let tokens = filled(text.len() + 8, |tokens, room| {
             // SAFETY: text and buffer are passed with their true lengths.
-            let count = unsafe {
-                sys::llama_tokenize(
-                    self.vocab,
-                    text.as_ptr().cast(),
-                    length,
-                    tokens.as_mut_ptr(),
-                    room,
-                    false,
-                    special,
-                )
-            };
-            match usize::try_from(count) {
-                Ok(count) => {
-                    tokens.truncate(count);
-                    return tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect();
-                }
-                // The buffer is too small: the negative count says how much is needed.
-                Err(_) => tokens.resize(count.unsigned_abs() as usize, 0),
-            }
-        }
-        vec![]
+            unsafe { sys::llama_tokenize(self.vocab, start, length, tokens, room, false, special) }
+        });
+        tokens.into_iter().map(|t: i32| Token(t.cast_unsigned())).collect()
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
         let Some(id) = self.id(token) else { return vec![] };
-        let mut bytes = vec![0u8; 64];
-        for _ in 0..2 {
-            let room = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+        filled(64, |bytes: *mut u8, room| {
             // SAFETY: the id is inside the vocabulary, the buffer has its true length.
-            let count = unsafe {
-                let buffer = bytes.as_mut_ptr().cast();
-                sys::llama_token_to_piece(self.vocab, id, buffer, room, 0, special)
-            };
-            match usize::try_from(count) {
-                Ok(count) => {
-                    bytes.truncate(count);
-                    return bytes;
-                }
-                Err(_) => bytes.resize(count.unsigned_abs() as usize, 0),
-            }
-        }
-        vec![]
+            unsafe { sys::llama_token_to_piece(self.vocab, id, bytes.cast(), room, 0, special) }
+        })
     }
 
     fn is_end(&self, token: Token) -> bool {
@@ -185,6 +153,24 @@ impl Tokenizer for Model {
         // SAFETY: the vocabulary is alive.
         usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
     }
+}
+
+/// A buffer that llama.cpp fills; `fill` gets its address and its length.
+fn filled<T: Clone + Default>(length: usize, fill: impl Fn(*mut T, i32) -> i32) -> Vec<T> {
+    let mut buffer = vec![T::default(); length];
+    for _ in 0..2 {
+        let room = i32::try_from(buffer.len()).unwrap_or(i32::MAX);
+        let count = fill(buffer.as_mut_ptr(), room);
+        match usize::try_from(count) {
+            Ok(count) => {
+                buffer.truncate(count);
+                return buffer;
+            }
+            // The buffer is too small: the negative count says how much is needed.
+            Err(_) => buffer.resize(count.unsigned_abs() as usize, T::default()),
+        }
+    }
+    vec![]
 }
 
 impl Drop for Model {

@@ -13,48 +13,45 @@ use super::layout::{CachePair, CachePrecision, Layout};
 pub(crate) struct Cache {
     /// Kept from step to step, because inputs that do not change need not be bound again.
     pub binding: IoBinding,
-    buffers: PastBuffers,
+    /// The outputs of one step, which are the inputs of the next. `None` where one buffer for each
+    /// cache is read and written in place: the attention mask says how much of it is used.
+    growing: Option<GrowingCaches>,
 }
 
-enum PastBuffers {
-    /// One buffer for each cache, read and written in place. The attention mask says how much of it
-    /// is used.
-    InPlace,
-    /// The outputs of one step are the inputs of the next; they hold `length` tokens.
-    Growing { tensors: Vec<DynValue>, length: usize },
+struct GrowingCaches {
+    tensors: Vec<DynValue>,
+    /// How many tokens they hold.
+    length: usize,
 }
 
 impl Cache {
     /// Empty caches. Those used in place get room for `capacity` tokens from the start.
     pub fn new(session: &Session, layout: &Layout, capacity: usize) -> ort::Result<Self> {
         let mut binding = session.create_binding()?;
-        let buffers = if layout.in_place {
+        let mut growing = None;
+        if layout.in_place {
             for pair in &layout.caches {
                 let mut buffer = empty(session.allocator(), layout.precision, pair, capacity)?;
                 binding.bind_input(&pair.past, &buffer)?;
                 binding.bind_output(&pair.present, &mut buffer)?;
             }
-            PastBuffers::InPlace
         } else {
-            PastBuffers::Growing { tensors: empty_caches(session, layout)?, length: 0 }
-        };
-        Ok(Self { binding, buffers })
+            growing = Some(GrowingCaches { tensors: empty_caches(session, layout)?, length: 0 });
+        }
+        Ok(Self { binding, growing })
     }
 
     /// Truncates the caches to their first `past` tokens and binds them for the next run.
     pub fn prepare(&mut self, session: &Session, layout: &Layout, past: usize) -> ort::Result<()> {
-        let PastBuffers::Growing { tensors, length } = &mut self.buffers else { return Ok(()) };
+        let Some(GrowingCaches { tensors, length }) = &mut self.growing else { return Ok(()) };
         if past == 0 && *length > 0 {
             *tensors = empty_caches(session, layout)?;
         } else if past < *length {
+            let allocator = session.allocator();
             for (tensor, pair) in tensors.iter_mut().zip(&layout.caches) {
                 *tensor = match layout.precision {
-                    CachePrecision::F32 => {
-                        truncated::<f32>(session.allocator(), tensor, pair, past)?
-                    }
-                    CachePrecision::F16 => {
-                        truncated::<f16>(session.allocator(), tensor, pair, past)?
-                    }
+                    CachePrecision::F32 => truncated::<f32>(allocator, tensor, pair, past)?,
+                    CachePrecision::F16 => truncated::<f16>(allocator, tensor, pair, past)?,
                 };
             }
         }
@@ -69,10 +66,7 @@ impl Cache {
 
     /// How many tokens growing caches hold; `None` in place, where the mask decides.
     pub fn length(&self) -> Option<usize> {
-        match &self.buffers {
-            PastBuffers::InPlace => None,
-            PastBuffers::Growing { length, .. } => Some(*length),
-        }
+        self.growing.as_ref().map(|growing| growing.length)
     }
 
     /// Takes what came out of a run as the past of the next.
@@ -85,8 +79,8 @@ impl Cache {
 
     /// Stores the tensors that [`take`](Self::take) took, which hold this many tokens.
     pub fn keep(&mut self, presents: Vec<DynValue>, tokens: usize) {
-        if let PastBuffers::Growing { tensors, length } = &mut self.buffers {
-            (*tensors, *length) = (presents, tokens);
+        if let Some(growing) = &mut self.growing {
+            *growing = GrowingCaches { tensors: presents, length: tokens };
         }
     }
 }

@@ -39,8 +39,9 @@ impl Folder {
         if !path.is_dir() {
             return Ok(None);
         }
-        let genai = json(&path.join(GENAI_CONFIG));
-        if let Some(name) = genai.and_then(|c| text(&c, "/model/decoder/filename")) {
+        let genai = fs::read_to_string(path.join(GENAI_CONFIG)).unwrap_or_default();
+        let genai = serde_json::from_str::<Json>(&genai).unwrap_or_default();
+        if let Some(name) = genai.pointer("/model/decoder/filename").and_then(Json::as_str) {
             return Ok(Some(Self { model: path.join(name) }));
         }
         let mut models = graphs(path);
@@ -82,7 +83,6 @@ impl Folder {
         places.into_iter().flatten().find(|path| path.is_file())
     }
 
-    /// A JSON file beside the model.
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>, EngineError> {
         let Some(path) = self.beside(name) else { return Ok(None) };
         let refuse = |reason: String| EngineError::ModelFile { path: path.clone(), reason };
@@ -163,12 +163,4 @@ fn graphs(folder: &Path) -> Vec<PathBuf> {
     let mut graphs: Vec<_> = paths.filter(|p| p.extension().is_some_and(|e| e == "onnx")).collect();
     graphs.sort();
     graphs
-}
-
-fn json(path: &Path) -> Option<Json> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
-}
-
-fn text(json: &Json, pointer: &str) -> Option<String> {
-    json.pointer(pointer)?.as_str().map(str::to_owned)
 }

@@ -26,13 +26,13 @@ use crate::{
     context::Sizes,
     error::EngineError,
     model::{Engine, LoadOptions, ModelInfo},
+    vocabulary::ModelVocabulary,
 };
 
 use self::{layout::Layout, session::OnnxContext, tokenizer::JsonTokenizer};
 
 pub use self::{folder::Folder, runtime::Provider};
 
-/// Options for ONNX models only.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The path of ONNX Runtime's shared library.
@@ -72,12 +72,13 @@ pub(crate) fn load(folder: &Folder, options: &LoadOptions) -> Result<Engine, Eng
     let sizes = Sizes { cells: options.cells, ..options.sizes() };
     let context = OnnxContext::new(session, layout, sizes, capacity)?;
     // As many tokens as there are logits, whatever the head's matrix says.
-    let tokenizer = JsonTokenizer::read(folder, context.vocabulary())?;
+    let tokenizer = JsonTokenizer::read(folder, context.vocabulary)?;
     let info = ModelInfo {
         context: capacity,
         trained_context: trained_context.unwrap_or(0),
-        hidden_len: context.hidden_len(),
+        hidden_len: context.hidden_len,
         footprint: (weights, cache),
     };
-    Ok(Engine { context: Box::new(context), tokenizer: Arc::new(tokenizer), info })
+    let vocabulary = ModelVocabulary::new(Arc::new(tokenizer));
+    Ok(Engine { context: Box::new(context), vocabulary, info })
 }

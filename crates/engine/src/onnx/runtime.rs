@@ -13,19 +13,64 @@ use ::onnx::external;
 
 use crate::{error::EngineError, model::LoadOptions};
 
-/// One of ONNX Runtime's execution providers: the option `--onnx-provider`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
-    Cpu,
-    Cuda,
-    TensorRt,
-    CoreMl,
-    DirectMl,
-    MiGraphX,
-    OpenVino,
-    Xnnpack,
-    Qnn,
-    WebGpu,
+/// Each provider with its name and its type in `ort`, so that none is forgotten in one place.
+macro_rules! providers {
+    ($($variant:ident $name:literal $provider:ident;)*) => {
+        /// One of ONNX Runtime's execution providers: the option `--onnx-provider`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Provider {
+            $($variant,)*
+        }
+
+        impl FromStr for Provider {
+            type Err = UnknownProvider;
+
+            fn from_str(text: &str) -> Result<Self, UnknownProvider> {
+                match text.to_ascii_lowercase().as_str() {
+                    $($name => Ok(Self::$variant),)*
+                    _ => Err(UnknownProvider(text.into())),
+                }
+            }
+        }
+
+        impl fmt::Display for Provider {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$variant => $name,)*
+                })
+            }
+        }
+
+        impl Provider {
+            /// Whether the loaded library was built with it.
+            fn is_available(self) -> bool {
+                let available = match self {
+                    $(Self::$variant => ep::$provider::is_available(),)*
+                };
+                available.unwrap_or(false)
+            }
+
+            fn dispatch(self) -> ExecutionProviderDispatch {
+                let dispatch = match self {
+                    $(Self::$variant => ep::$provider::default().build(),)*
+                };
+                dispatch.error_on_failure()
+            }
+        }
+    };
+}
+
+providers! {
+    Cpu "cpu" CPU;
+    Cuda "cuda" CUDA;
+    TensorRt "tensorrt" TensorRT;
+    CoreMl "coreml" CoreML;
+    DirectMl "directml" DirectML;
+    MiGraphX "migraphx" MIGraphX;
+    OpenVino "openvino" OpenVINO;
+    Xnnpack "xnnpack" XNNPACK;
+    Qnn "qnn" QNN;
+    WebGpu "webgpu" WebGPU;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,78 +79,6 @@ pub enum Provider {
      openvino, xnnpack, qnn or webgpu"
 )]
 pub struct UnknownProvider(String);
-
-impl FromStr for Provider {
-    type Err = UnknownProvider;
-
-    fn from_str(text: &str) -> Result<Self, UnknownProvider> {
-        Ok(match text.to_ascii_lowercase().as_str() {
-            "cpu" => Self::Cpu,
-            "cuda" => Self::Cuda,
-            "tensorrt" => Self::TensorRt,
-            "coreml" => Self::CoreMl,
-            "directml" => Self::DirectMl,
-            "migraphx" => Self::MiGraphX,
-            "openvino" => Self::OpenVino,
-            "xnnpack" => Self::Xnnpack,
-            "qnn" => Self::Qnn,
-            "webgpu" => Self::WebGpu,
-            _ => return Err(UnknownProvider(text.into())),
-        })
-    }
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-            Self::TensorRt => "tensorrt",
-            Self::CoreMl => "coreml",
-            Self::DirectMl => "directml",
-            Self::MiGraphX => "migraphx",
-            Self::OpenVino => "openvino",
-            Self::Xnnpack => "xnnpack",
-            Self::Qnn => "qnn",
-            Self::WebGpu => "webgpu",
-        })
-    }
-}
-
-impl Provider {
-    /// Whether the loaded library was built with it.
-    fn is_available(self) -> bool {
-        let available = match self {
-            Self::Cpu => return true,
-            Self::Cuda => ep::CUDA::is_available(),
-            Self::TensorRt => ep::TensorRT::is_available(),
-            Self::CoreMl => ep::CoreML::is_available(),
-            Self::DirectMl => ep::DirectML::is_available(),
-            Self::MiGraphX => ep::MIGraphX::is_available(),
-            Self::OpenVino => ep::OpenVINO::is_available(),
-            Self::Xnnpack => ep::XNNPACK::is_available(),
-            Self::Qnn => ep::QNN::is_available(),
-            Self::WebGpu => ep::WebGPU::is_available(),
-        };
-        available.unwrap_or(false)
-    }
-
-    fn dispatch(self) -> ExecutionProviderDispatch {
-        let dispatch = match self {
-            Self::Cpu => ep::CPU::default().build(),
-            Self::Cuda => ep::CUDA::default().build(),
-            Self::TensorRt => ep::TensorRT::default().build(),
-            Self::CoreMl => ep::CoreML::default().build(),
-            Self::DirectMl => ep::DirectML::default().build(),
-            Self::MiGraphX => ep::MIGraphX::default().build(),
-            Self::OpenVino => ep::OpenVINO::default().build(),
-            Self::Xnnpack => ep::XNNPACK::default().build(),
-            Self::Qnn => ep::QNN::default().build(),
-            Self::WebGpu => ep::WebGPU::default().build(),
-        };
-        dispatch.error_on_failure()
-    }
-}
 
 /// Loads and starts the library at the first call. A process can load only one, so later calls
 /// return the same environment, whatever path they name.

@@ -20,7 +20,6 @@ use super::{
     runtime::first_line,
 };
 
-/// The caches of a model's sequences, and the session that computes them.
 pub(crate) struct OnnxContext {
     session: Session,
     layout: Layout,
@@ -28,8 +27,8 @@ pub(crate) struct OnnxContext {
     /// The longest sequence, in tokens.
     capacity: usize,
     /// The number of logits.
-    vocabulary: usize,
-    hidden_len: usize,
+    pub vocabulary: usize,
+    pub hidden_len: usize,
     caches: Vec<Option<Cache>>,
     /// Tokens passed to the session for each sequence since the context was made.
     passed: Vec<u64>,
@@ -85,21 +84,12 @@ impl OnnxContext {
 
     /// Reads one token, to check that the graph can be run with this layout and to learn its sizes.
     fn probe(&mut self) -> Result<(), EngineError> {
-        let failed = |e: DecodeError| EngineError::Decode { reason: format!("{e:?}") };
-        let (logits, hidden) = self.run(0, 0, &[0]).map_err(failed)?;
+        let (logits, hidden) = self.run(0, 0, &[0])?;
         self.vocabulary = logits.numbers.len();
         self.hidden_len = hidden.numbers.len();
         self.passed[0] = 0;
         self.caches[0] = None;
         Ok(())
-    }
-
-    pub fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
-
-    pub fn hidden_len(&self) -> usize {
-        self.hidden_len
     }
 
     /// Reads consecutive tokens of one sequence, and adds an output for each: `None` where it is

@@ -163,14 +163,11 @@ fn byte_letters() -> HashMap<char, u8> {
 }
 
 fn from_letters(text: &str, letters: &HashMap<char, u8>) -> Vec<u8> {
-    let mut bytes = vec![];
-    for letter in text.chars() {
-        match letters.get(&letter) {
-            Some(byte) => bytes.push(*byte),
-            None => bytes.extend(letter.to_string().as_bytes()),
-        }
-    }
-    bytes
+    let bytes = |letter: char| match letters.get(&letter) {
+        Some(byte) => vec![*byte],
+        None => letter.to_string().into_bytes(),
+    };
+    text.chars().flat_map(bytes).collect()
 }
 
 /// SentencePiece writes ▁ for a space and `<0x0A>` for a byte that is not a letter.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use cloud::protocol::Judged;
+use cloud::protocol::ScoredToken;
 use decode::{Cloud, CloudError, Edge, Token, Vocabulary};
 
 use super::{
@@ -95,7 +95,7 @@ async fn read(job: &Job, worker: &mut Worker, number: usize) -> Result<Vec<Label
     Ok(label(reading, vocabulary.as_ref(), exchange, &judged))
 }
 
-fn judgement(judged: Judged) -> Judgement {
+fn judgement(judged: ScoredToken) -> Judgement {
     Judgement {
         chosen: judged.given.id.is_some() && judged.given.id == judged.greedy.id,
         logprob: judged.given.logprob.unwrap_or(f32::NAN),

@@ -20,10 +20,10 @@ impl From<ServiceError> for ApiError {
         if status.is_server_error() && error != ServiceError::Busy {
             tracing::error!(%error, "a request failed");
         }
-        let told = Self::new(status, message).code(error.code());
+        let api_error = Self::new(status, message).code(error.code());
         match error {
-            ServiceError::Conflict { have, .. } => told.have(have),
-            _ => told,
+            ServiceError::Conflict { have, .. } => api_error.have(have),
+            _ => api_error,
         }
     }
 }
@@ -39,9 +39,9 @@ mod tests {
             ServiceError::ModelFailed { reason: reason.clone() },
             ServiceError::Internal { reason },
         ] {
-            let told = ApiError::from(error);
-            assert_eq!(told.status(), StatusCode::INTERNAL_SERVER_ERROR);
-            let body = format!("{:?}", told.body());
+            let error = ApiError::from(error);
+            assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let body = format!("{:?}", error.body());
             assert!(body.contains("log says why") && !body.contains("somebody"), "{body}");
         }
     }

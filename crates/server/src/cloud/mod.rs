@@ -1,10 +1,8 @@
 //! The cloud's HTTP server: a thin layer over [`Service`].
 //!
 //! - [`app`] and [`run`]: the server; `routes`: what is at which address
-//! - `body` and `error`: the protocol's bodies and the service's errors, over [`http`]
-//! - `metrics`: figures for Prometheus
+//! - `error`: the service's errors, over [`http`]; `metrics`: figures for Prometheus
 
-mod body;
 mod error;
 mod metrics;
 mod routes;
@@ -21,14 +19,13 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use self::{metrics::Metrics, routes::sessions};
+use self::metrics::Metrics;
 use crate::{
     http::{self, Access, Keys},
     listen::{ServerLimits, listen},
 };
 pub use ::cloud::service::LazyModel;
 
-/// How the server behaves.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Keys, one of which every request must bring; none for all.
@@ -64,13 +61,13 @@ pub fn app(model: LazyModel, config: Config) -> Router {
     let requests = metrics.requests.clone();
     let server = Arc::new(Server { service, metrics });
     Router::new()
-        .route("/v1/sessions", post(sessions::open))
-        .route("/v1/sessions/{id}", delete(sessions::close))
-        .route("/v1/sessions/{id}/next", post(sessions::next))
-        .route("/v1/sessions/{id}/score", post(sessions::score))
-        .route("/metrics", get(routes::metrics::metrics))
+        .route("/v1/sessions", post(routes::open))
+        .route("/v1/sessions/{id}", delete(routes::close))
+        .route("/v1/sessions/{id}/next", post(routes::next))
+        .route("/v1/sessions/{id}/score", post(routes::score))
+        .route("/metrics", get(routes::metrics))
         .layer(middleware::from_fn_with_state(access.clone(), http::access::check_key))
-        .route("/health", get(sessions::health))
+        .route("/health", get(routes::health))
         .fallback(|| async { http::error::not_found().or_code(code::NOT_FOUND) })
         .method_not_allowed_fallback(|| async {
             http::error::method_not_allowed().or_code(code::INVALID)

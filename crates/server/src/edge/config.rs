@@ -14,9 +14,7 @@ pub struct ServerInfo {
     pub edge: String,
     /// What people call the large one; no address.
     pub cloud: Option<String>,
-    /// Where it is.
     pub place: CloudLocation,
-    /// The preset in use.
     pub preset: Option<String>,
 }
 
@@ -26,26 +24,20 @@ pub enum Cors {
     /// Only the page that this server serves.
     #[default]
     Off,
-    /// Pages of every origin.
     Any,
-    /// Those of these origins.
     Origins(Vec<HeaderValue>),
 }
 
 /// Everything that is not a model.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What callers may know.
     pub about: ServerInfo,
     /// Keys, one of which every request must bring; none for all.
     pub keys: Keys,
     /// Whether only this machine can connect. Without keys, requests under any other name than this
     /// machine's own are then refused.
     pub loopback: bool,
-    /// Pages of others.
     pub cors: Cors,
-    /// How long one answer may take.
     pub time: Duration,
-    /// What the body of a request may cost.
     pub body: BodyLimits,
 }

@@ -16,7 +16,6 @@ impl ApiError {
         error.retry_after(Duration::from_secs(1))
     }
 
-    /// The server is about to stop.
     pub fn stopping() -> Self {
         let message = "the server is shutting down";
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("shutting_down");

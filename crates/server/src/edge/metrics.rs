@@ -1,18 +1,17 @@
 //! Figures for Prometheus.
 
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::time::Duration;
 
-use decode::{Source, Stats};
+use decode::Stats;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-use crate::http::metrics::RequestCounter;
+use crate::http::metrics::{RequestCounter, register, seconds};
 
 type Labelled = Family<[(&'static str, String); 1], Counter>;
 
-/// What is counted.
 pub struct Metrics {
     registry: Registry,
     pub requests: RequestCounter,
@@ -29,55 +28,40 @@ pub struct Metrics {
     between: Histogram,
 }
 
-fn histogram(buckets: &[f64]) -> Histogram {
-    Histogram::new(buckets.iter().copied())
-}
-
 impl Default for Metrics {
     fn default() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("tandem"),
-            requests: RequestCounter::default(),
-            tokens: Family::default(),
-            asks: Counter::default(),
-            fallbacks: Counter::default(),
-            cancelled: Counter::default(),
-            prefilled: Family::default(),
-            cached: Family::default(),
-            sent: Counter::default(),
-            running: Gauge::default(),
-            queued: Gauge::default(),
-            first: histogram(&[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]),
-            between: histogram(&[0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0]),
-        };
-        metrics.register();
-        metrics
+        let mut registry = Registry::with_prefix("tandem");
+        let r = &mut registry;
+        let fallbacks = "Times the edge stood in for a cloud that could not be had";
+        let prefilled = "Tokens read before the first was written, by side";
+        let first = "From taking a seat to the first token";
+        let first_buckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+        let between = "Between one accepted span and the next";
+        let between_buckets = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
+        Self {
+            requests: RequestCounter::new(r),
+            tokens: register(r, "tokens", "Tokens written, by who wrote them"),
+            asks: register(r, "asks", "Times the cloud answered"),
+            fallbacks: register(r, "fallbacks", fallbacks),
+            cancelled: register(r, "cancelled", "Texts whose readers went away"),
+            prefilled: register(r, "prefilled_tokens", prefilled),
+            cached: register(r, "cached_tokens", "Tokens found in a cache instead, by side"),
+            sent: {
+                let counter: Counter = Counter::default();
+                let help = "What left this device for the cloud";
+                r.register_with_unit("sent", help, Unit::Bytes, counter.clone());
+                counter
+            },
+            running: register(r, "running", "Texts being made"),
+            queued: register(r, "queued", "Requests waiting for a seat"),
+            first: seconds(r, "time_to_first_token", first, &first_buckets),
+            between: seconds(r, "time_between_tokens", between, &between_buckets),
+            registry,
+        }
     }
 }
 
 impl Metrics {
-    fn register(&mut self) {
-        let r = &mut self.registry;
-        self.requests.register(r);
-        r.register("tokens", "Tokens written, by who wrote them", self.tokens.clone());
-        r.register("asks", "Times the cloud answered", self.asks.clone());
-        let help = "Times the edge stood in for a cloud that could not be had";
-        r.register("fallbacks", help, self.fallbacks.clone());
-        r.register("cancelled", "Texts whose readers went away", self.cancelled.clone());
-        let help = "Tokens read before the first was written, by side";
-        r.register("prefilled_tokens", help, self.prefilled.clone());
-        let help = "Tokens found in a cache instead, by side";
-        r.register("cached_tokens", help, self.cached.clone());
-        let help = "What left this device for the cloud";
-        r.register_with_unit("sent", help, Unit::Bytes, self.sent.clone());
-        r.register("running", "Texts being made", self.running.clone());
-        r.register("queued", "Requests waiting for a seat", self.queued.clone());
-        let help = "From taking a seat to the first token";
-        r.register_with_unit("time_to_first_token", help, Unit::Seconds, self.first.clone());
-        let help = "Between one accepted span and the next";
-        r.register_with_unit("time_between_tokens", help, Unit::Seconds, self.between.clone());
-    }
-
     /// A span came, so long after the one before it; the first, so long after the beginning.
     pub fn span(&self, first: bool, took: Duration) {
         let histogram = if first { &self.first } else { &self.between };
@@ -86,33 +70,24 @@ impl Metrics {
 
     /// A text is over.
     pub fn text(&self, stats: &Stats) {
-        let cloud = stats.cloud_tokens;
-        let edge = stats.tokens - cloud - stats.fallback_tokens;
-        let counts = [
-            (Source::Edge, edge),
-            (Source::Cloud, cloud),
-            (Source::Fallback, stats.fallback_tokens),
-        ];
-        for (source, count) in counts {
-            let name = match source {
-                Source::Edge => "edge",
-                Source::Cloud => "cloud",
-                Source::Fallback => "fallback",
-            };
-            add(self.tokens.get_or_create(&[("source", name.into())]).inner(), count);
+        let (cloud, fallback) = (stats.cloud_tokens, stats.fallback_tokens);
+        let edge = stats.tokens - cloud - fallback;
+        for (source, count) in [("edge", edge), ("cloud", cloud), ("fallback", fallback)] {
+            self.tokens.get_or_create(&[("source", source.into())]).inc_by(count as u64);
         }
-        add(self.asks.inner(), stats.asks);
-        add(self.fallbacks.inner(), stats.fallbacks);
-        add(self.sent.inner(), stats.sent_bytes);
-        let side = |side: &str| [("side", side.to_owned())];
-        add(self.prefilled.get_or_create(&side("edge")).inner(), stats.edge_prefilled);
-        add(self.cached.get_or_create(&side("edge")).inner(), stats.edge_cached);
-        let (prefilled, cached) = (stats.cloud_prefilled, stats.cloud_cached);
-        add(self.prefilled.get_or_create(&side("cloud")).inner(), prefilled.unwrap_or(0));
-        add(self.cached.get_or_create(&side("cloud")).inner(), cached.unwrap_or(0));
+        self.asks.inc_by(stats.asks as u64);
+        self.fallbacks.inc_by(stats.fallbacks as u64);
+        self.sent.inc_by(stats.sent_bytes as u64);
+        for (side, prefilled, cached) in [
+            ("edge", stats.edge_prefilled, stats.edge_cached),
+            ("cloud", stats.cloud_prefilled.unwrap_or(0), stats.cloud_cached.unwrap_or(0)),
+        ] {
+            let side = [("side", side.to_owned())];
+            self.prefilled.get_or_create(&side).inc_by(prefilled as u64);
+            self.cached.get_or_create(&side).inc_by(cached as u64);
+        }
     }
 
-    /// A text's reader went away.
     pub fn cancelled(&self) {
         self.cancelled.inc();
     }
@@ -123,8 +98,4 @@ impl Metrics {
         self.queued.set(i64::try_from(queued).unwrap_or(i64::MAX));
         &self.registry
     }
-}
-
-fn add(counter: &AtomicU64, count: usize) {
-    counter.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
 }

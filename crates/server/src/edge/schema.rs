@@ -1,8 +1,29 @@
-//! How types of other crates look as JSON, for the document: they know nothing of OpenAPI. A test
-//! holds these to real answers, field by field, in both directions.
+//! How requests, which are read in two halves, and types of other crates, which know nothing of
+//! OpenAPI, look as JSON, for the document. A test holds these to real answers, field by field, in
+//! both directions.
 #![expect(dead_code, reason = "they describe JSON and are never made")]
 
 use utoipa::ToSchema;
+
+use super::request::wire::{Beginning, Conversation, GenerationParameters};
+
+/// Asks for the answer to a conversation.
+#[derive(ToSchema)]
+pub struct ChatCompletionRequest {
+    #[serde(flatten)]
+    conversation: Conversation,
+    #[serde(flatten)]
+    parameters: GenerationParameters,
+}
+
+/// Asks for the continuation of a text.
+#[derive(ToSchema)]
+pub struct CompletionRequest {
+    #[serde(flatten)]
+    beginning: Beginning,
+    #[serde(flatten)]
+    parameters: GenerationParameters,
+}
 
 /// Who writes: the small model alone, both, or the large one alone.
 #[derive(ToSchema)]

@@ -3,7 +3,7 @@
 //! The task owns the seat. Whoever reads the events goes away by dropping them: that is noticed
 //! while a step is under way, and the step is given up on both sides.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use decode::{Accepted, FinishReason, Span, Times, Token};
 use tandem::{Generation, Lease, Mode, Pair};
@@ -17,39 +17,30 @@ use crate::http::ApiError;
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.
-const AHEAD: usize = 1;
+const CHANNEL_CAPACITY: usize = 1;
 
 /// What happens while texts are made.
 #[derive(Debug)]
 pub enum Event {
-    /// Tokens of a text.
     Tokens {
-        /// Which text.
         text: usize,
-        /// In order.
         tokens: Vec<Accepted>,
     },
-    /// A text is over.
     End {
-        /// Which text.
         text: usize,
-        /// How it ended.
         ending: Box<Ending>,
     },
     /// There will be no more.
     Failed(ApiError),
 }
 
-/// How a text ended.
 #[derive(Debug)]
 pub struct Ending {
     /// What ended it: the model, a limit, the reader or a failure.
     pub reason: FinishReason,
-    /// The prompt's tokens.
     pub prompt_tokens: usize,
     /// Of them, those that were not read again.
     pub cached_tokens: usize,
-    /// What it tells of itself.
     pub summary: Summary,
 }
 
@@ -64,7 +55,7 @@ pub async fn start<P: Pair>(
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = server.tandem.lease(request.mode, first).await?;
-    let (events, receiver) = mpsc::channel(AHEAD);
+    let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
         let writer = Writer { server, request, events, deadline };
@@ -126,9 +117,9 @@ impl<P: Pair> Writer<P> {
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
         let mut generation = lease.begin(request).await?;
-        let told = self.follow(text, &mut generation).await;
+        let followed = self.follow(text, &mut generation).await;
         self.server.metrics.text(&generation.transcript().stats());
-        told?;
+        followed?;
         let ending = Box::new(ending(&generation));
         self.send(Event::End { text, ending }).await?;
         Ok(generation.into_parts().0)
@@ -152,7 +143,8 @@ impl<P: Pair> Writer<P> {
             let Some(span) = next else { return Ok(()) };
             let now = Instant::now();
             let since = last.replace(now);
-            self.server.metrics.span(since.is_none(), gap(now, since.unwrap_or(started)));
+            let took = now.saturating_duration_since(since.unwrap_or(started));
+            self.server.metrics.span(since.is_none(), took);
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
                 self.send(Event::Tokens { text, tokens }).await?;
@@ -163,18 +155,14 @@ impl<P: Pair> Writer<P> {
 
     /// A reader that takes nothing for so long has gone, whatever its socket says.
     async fn send(&self, event: Event) -> Result<(), Stop> {
-        match timeout_at(self.deadline, self.events.send(event)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
-        }
+        let sent = timeout_at(self.deadline, self.events.send(event)).await;
+        sent.ok().and_then(Result::ok).ok_or(Stop::Gone)
     }
 
     /// Lets the last event go out now, before the next step takes every core: that costs least.
     async fn taken(&self) -> Result<(), Stop> {
-        match timeout_at(self.deadline, self.events.reserve()).await {
-            Ok(Ok(_room)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Stop::Gone),
-        }
+        let room = timeout_at(self.deadline, self.events.reserve()).await;
+        room.ok().and_then(Result::ok).map(drop).ok_or(Stop::Gone)
     }
 }
 
@@ -182,19 +170,15 @@ fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
     let (transcript, request) = (generation.transcript(), generation.request());
     let summary = Summary::new(generation);
     // Where the cloud writes alone, it alone knows how long the prompt is for it.
-    let told = transcript.shown().first().and_then(|t| t.cloud);
-    let told = told.filter(|_| request.mode == Mode::Large);
-    let counted = told.and_then(|usage| usage.prefilled.zip(usage.cached));
+    let usage = transcript.shown().first().and_then(|t| t.cloud);
+    let usage = usage.filter(|_| request.mode == Mode::Large);
+    let counted = usage.and_then(|usage| usage.prefilled.zip(usage.cached));
     let (prompt_tokens, cached_tokens) = match counted {
         Some((prefilled, cached)) => (prefilled + cached, cached),
         None => (request.tokens.len(), summary.summary.stats.edge_cached),
     };
     let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
     Ending { reason, prompt_tokens, cached_tokens, summary }
-}
-
-fn gap(now: Instant, then: Instant) -> Duration {
-    now.saturating_duration_since(then)
 }
 
 /// A span's tokens, with what stands for a character that never became whole.

@@ -56,18 +56,15 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Who is let in.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// Keys, one of which every request must bring, if there are any.
     pub keys: Keys,
-    /// Whether only this machine can connect.
     pub loopback: bool,
     /// The code of the error for whoever brings no key.
     pub no_key: &'static str,
 }
 
-/// Refuses whoever brings no valid key.
 pub async fn check_key(
     State(access): State<Arc<Access>>,
     request: Request,

@@ -15,12 +15,11 @@ use super::ApiError;
 
 /// How much more than the largest body is read and thrown away, so that whoever sent it gets to read
 /// why it was refused.
-const DRAINED: usize = 60 << 20;
+const MAX_DRAINED_BYTES: usize = 60 << 20;
 
 /// What the body of a request may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// The most bytes.
     pub bytes: usize,
     /// The longest it may take to arrive.
     pub time: Duration,
@@ -55,7 +54,7 @@ async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
         length += chunk.len();
         if length <= most {
             read.extend_from_slice(&chunk);
-        } else if length > most + DRAINED {
+        } else if length > most + MAX_DRAINED_BYTES {
             break;
         } else {
             read = Vec::new();
@@ -68,7 +67,6 @@ async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
     Ok(read)
 }
 
-/// Reads a value from JSON text.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(wrong_value)?;

@@ -11,7 +11,6 @@ use cloud::protocol::Prefix;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An error on its way to the caller.
 #[derive(Clone, Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -48,7 +47,6 @@ pub struct ErrorDetail {
 }
 
 impl ApiError {
-    /// An error with a status and words for people.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { status, message, param: None, code: None, retry_after: None, have: None }
@@ -72,7 +70,6 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message).code("model_failed")
     }
 
-    /// Names the field that is at fault.
     pub fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
@@ -97,12 +94,10 @@ impl ApiError {
         Self { have: Some(place), ..self }
     }
 
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// As it travels.
     pub fn body(&self) -> ErrorResponse {
         let kind = match self.status.as_u16() {
             401 => "authentication_error",
@@ -132,12 +127,10 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// For addresses where there is nothing.
 pub fn not_found() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this address")
 }
 
-/// For addresses that take another method.
 pub fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
 }

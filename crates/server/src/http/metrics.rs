@@ -8,21 +8,34 @@ use axum::{
 };
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family},
-    registry::Registry,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::{Metric, Registry, Unit},
 };
 
 use super::ApiError;
 
 /// How many requests each route answered, and with which status.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RequestCounter(Family<[(&'static str, String); 2], Counter>);
 
 impl RequestCounter {
-    /// Adds it to the figures of a server.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register("requests", "Requests answered, by route and status", self.0.clone());
+    pub fn new(registry: &mut Registry) -> Self {
+        Self(register(registry, "requests", "Requests answered, by route and status"))
     }
+}
+
+/// A new metric that the registry shows.
+pub fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// A new histogram of seconds that the registry shows.
+pub fn seconds(registry: &mut Registry, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+    let histogram = Histogram::new(buckets.iter().copied());
+    registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+    histogram
 }
 
 /// Counts a request once it is answered, or once its stream has begun. Its route is the one in the
@@ -40,7 +53,6 @@ pub async fn count(
     response
 }
 
-/// All figures, as Prometheus reads them.
 pub fn response(registry: &Registry) -> Result<Response, ApiError> {
     let mut text = String::new();
     encode(&mut text, registry).map_err(|error| ApiError::internal(&error))?;

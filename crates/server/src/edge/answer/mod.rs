@@ -46,15 +46,7 @@ impl Usage {
     }
 }
 
-/// A whole text.
-#[derive(Debug)]
-struct Text {
-    tokens: Vec<Accepted>,
-    ending: Ending,
-}
-
 impl<S: Shape> Answer<S> {
-    /// The frame of an answer to this request.
     pub fn new(request: Arc<GenerationRequest>) -> Self {
         let random = || RandomState::new().hash_one(0u8);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -68,14 +60,14 @@ impl<S: Shape> Answer<S> {
         mut events: mpsc::Receiver<Event>,
     ) -> Result<Completion<S::Choice>, ApiError> {
         let mut usage = Usage::default();
-        let mut texts: Vec<Text> = vec![];
+        let mut texts: Vec<(Vec<Accepted>, Ending)> = vec![];
         let mut open: Vec<Accepted> = vec![];
         while let Some(event) = events.recv().await {
             match event {
                 Event::Tokens { tokens, .. } => open.extend(tokens),
                 Event::End { ending, .. } => {
                     usage.add(&ending);
-                    texts.push(Text { tokens: std::mem::take(&mut open), ending: *ending });
+                    texts.push((std::mem::take(&mut open), *ending));
                 }
                 Event::Failed(error) => return Err(error),
             }
@@ -85,7 +77,7 @@ impl<S: Shape> Answer<S> {
         }
         let alone = texts.len() == 1;
         let mut tandem = None;
-        let choice = |(index, Text { tokens, ending })| {
+        let choice = |(index, (tokens, ending)): (usize, (Vec<Accepted>, Ending))| {
             let Ending { reason, mut summary, .. } = ending;
             let part = self.part(index, &tokens, 0);
             let mut choice = S::choice(&part, reason.into());
@@ -145,14 +137,12 @@ impl<S: Shape> Answer<S> {
         Some(chunk)
     }
 
-    /// The chunk that ends a text.
     fn last(&self, index: usize, ending: Ending) -> CompletionChunk<S::ChunkChoice> {
         let mut chunk = self.frame(Some(S::end(index, ending.reason.into())));
         chunk.tandem = Some(ChunkDetails::Summary(Box::new(ending.summary)));
         chunk
     }
 
-    /// The chunk that counts.
     fn count(&self, usage: Usage) -> CompletionChunk<S::ChunkChoice> {
         CompletionChunk { usage: Some(Some(usage)), ..self.frame(None) }
     }

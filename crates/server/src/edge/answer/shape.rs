@@ -13,7 +13,6 @@ use crate::edge::summary::Summary;
 /// Some tokens of one text.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// Which text.
     pub index: usize,
     pub tokens: &'a [Accepted],
     /// How many alternatives each token tells, if log-probabilities are asked for.
@@ -31,7 +30,6 @@ pub trait Shape: Send + 'static {
     type Choice: Serialize;
     type ChunkChoice: Serialize;
 
-    /// A whole text.
     fn choice(part: &Part<'_>, finish: FinishReason) -> Self::Choice;
 
     /// Has a text tell of itself, where it is one of several.
@@ -40,10 +38,8 @@ pub trait Shape: Send + 'static {
     /// What opens a text in a stream, where the route has that.
     fn opening(index: usize) -> Option<Self::ChunkChoice>;
 
-    /// More of a text.
     fn more(part: &Part<'_>) -> Self::ChunkChoice;
 
-    /// The end of a text.
     fn end(index: usize, finish: FinishReason) -> Self::ChunkChoice;
 }
 
@@ -143,7 +139,7 @@ impl Part<'_> {
             logprob: Some(a.logprob),
             bytes: a.bytes.clone(),
         };
-        let told = |t: &Accepted| TokenLogprob {
+        let entry = |t: &Accepted| TokenLogprob {
             token: TopLogprob {
                 token: t.text.clone(),
                 logprob: t.logprob,
@@ -151,7 +147,7 @@ impl Part<'_> {
             },
             top_logprobs: t.alternatives.iter().take(top).map(other).collect(),
         };
-        Some(ChatLogprobs { content: self.tokens.iter().map(told).collect(), refusal: None })
+        Some(ChatLogprobs { content: self.tokens.iter().map(entry).collect(), refusal: None })
     }
 
     fn text_logprobs(&self) -> Option<TextLogprobs> {
@@ -163,8 +159,8 @@ impl Part<'_> {
             begin
         };
         let others = |t: &Accepted| {
-            let told = t.alternatives.iter().take(top);
-            told.map(|a| (a.text.clone(), json!(a.logprob))).collect()
+            let likeliest = t.alternatives.iter().take(top);
+            likeliest.map(|a| (a.text.clone(), json!(a.logprob))).collect()
         };
         Some(TextLogprobs {
             text_offset: self.tokens.iter().map(begins).collect(),

@@ -14,9 +14,8 @@ use super::{Answer, shape::Shape, wire::Usage};
 use crate::{edge::writer::Event, http::ApiError};
 
 /// How often a silent stream shows that it is alive.
-const ALIVE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// An answer on its way.
 struct Chunks<S> {
     answer: Answer<S>,
     events: mpsc::Receiver<Event>,
@@ -55,7 +54,7 @@ pub async fn respond<S: Shape>(
         let data = chunks.next().await?;
         Some((Ok::<_, Infallible>(sse::Event::default().data(data)), chunks))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL)).into_response())
 }
 
 impl<S: Shape> Chunks<S> {

@@ -7,19 +7,18 @@ use serde_json::Value;
 use super::{
     GenerationRequest,
     common::{self, Checks},
+    read::halves,
     unsupported::{self, Route},
-    wire::{ChatCompletionRequest, ChatMessage, Content, ContentPart, Conversation, Object},
+    wire::{ChatMessage, Content, ContentPart, Conversation, Object},
 };
 use crate::http::ApiError;
 
 /// The most log-probabilities a token may tell.
-const LOGPROBS: usize = 20;
+const MAX_LOGPROBS: usize = 20;
 
-/// A request, checked.
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (request, extras) = ChatCompletionRequest::read(object)?;
+    let (conversation, parameters, extras) = halves::<Conversation>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;
-    let ChatCompletionRequest { conversation, parameters } = request;
     let logprobs = logprobs(&conversation)?;
     let messages = messages(conversation, &checks.defaults.system)?;
     let request = common::request(parameters, checks)?;
@@ -27,7 +26,7 @@ pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest,
 }
 
 fn logprobs(conversation: &Conversation) -> Result<Option<usize>, ApiError> {
-    let top = common::count("top_logprobs", conversation.top_logprobs, 0..=LOGPROBS)?;
+    let top = common::count("top_logprobs", conversation.top_logprobs, 0..=MAX_LOGPROBS)?;
     match (conversation.logprobs.unwrap_or(false), top) {
         (false, Some(n)) if n > 0 => {
             Err(ApiError::field("top_logprobs", "is told only with \"logprobs\": true"))

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use decode::{Limits, OnCloudError, Sampling, Threshold};
 
 use super::{
-    Delivery, GenerationRequest, MOST_TEXTS,
+    Delivery, GenerationRequest, MAX_TEXTS,
     wire::{CloudErrorPolicy, GenerationParameters, Object, OneOrMore, TandemOptions},
 };
 use ::tandem::{Defaults, Mode, RouterRegistry, RoutingOverrides};
@@ -17,8 +17,8 @@ use ::tandem::{Defaults, Mode, RouterRegistry, RoutingOverrides};
 use crate::http::ApiError;
 
 /// The most stop strings, and the longest.
-const STOPS: usize = 16;
-const LONGEST_STOP: usize = 256;
+const MAX_STOPS: usize = 16;
+const MAX_STOP_BYTES: usize = 256;
 
 /// What requests are checked against.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub fn request(
         model: mode.model(),
         mode,
         prompts: vec![],
-        choices: count("n", given.n, 1..=MOST_TEXTS)?.unwrap_or(1),
+        choices: count("n", given.n, 1..=MAX_TEXTS)?.unwrap_or(1),
         sampling,
         limits: Limits {
             max_tokens: new.or(old).unwrap_or(defaults.limits.max_tokens),
@@ -120,8 +120,9 @@ fn stops(given: Option<OneOrMore>, defaults: &Defaults) -> Result<Vec<String>, A
         Some(OneOrMore::One(stop)) => vec![stop],
         Some(OneOrMore::More(stops)) => stops,
     };
-    if stops.len() > STOPS || stops.iter().any(|s| s.len() > LONGEST_STOP) {
-        let problem = format_args!("may be at most {STOPS} texts of at most {LONGEST_STOP} bytes");
+    if stops.len() > MAX_STOPS || stops.iter().any(|s| s.len() > MAX_STOP_BYTES) {
+        let problem =
+            format_args!("may be at most {MAX_STOPS} texts of at most {MAX_STOP_BYTES} bytes");
         return Err(ApiError::field("stop", problem));
     }
     Ok(stops)

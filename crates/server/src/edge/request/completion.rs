@@ -4,27 +4,26 @@ use cloud::protocol::Prompt;
 use serde_json::Value;
 
 use super::{
-    GenerationRequest, MOST_TEXTS,
+    GenerationRequest, MAX_TEXTS,
     common::{self, Checks},
+    read::halves,
     unsupported::{self, Route},
-    wire::{CompletionRequest, Prompts},
+    wire::{Beginning, Prompts},
 };
 use crate::http::ApiError;
 
 /// The most log-probabilities a token may tell.
-const LOGPROBS: usize = 5;
+const MAX_LOGPROBS: usize = 5;
 
-/// A request, checked.
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (request, extras) = CompletionRequest::read(object)?;
+    let (beginning, parameters, extras) = halves::<Beginning>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;
-    let CompletionRequest { beginning, parameters } = request;
     let prompts = prompts(beginning.prompt)?;
-    let logprobs = common::count("logprobs", beginning.logprobs, 0..=LOGPROBS)?;
+    let logprobs = common::count("logprobs", beginning.logprobs, 0..=MAX_LOGPROBS)?;
     let request = common::request(parameters, checks)?;
     let request = GenerationRequest { prompts, logprobs, ..request };
-    if request.texts() > MOST_TEXTS {
-        let problem = format_args!("asks for more than {MOST_TEXTS} texts");
+    if request.texts() > MAX_TEXTS {
+        let problem = format_args!("asks for more than {MAX_TEXTS} texts");
         return Err(ApiError::field("n", problem));
     }
     Ok(request)

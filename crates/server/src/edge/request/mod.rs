@@ -21,7 +21,7 @@ use tandem::{NamedRouter, ResolvedRequest};
 use super::config::Mode;
 
 /// Texts one request may ask for, over all its prompts.
-pub const MOST_TEXTS: usize = 16;
+pub const MAX_TEXTS: usize = 16;
 
 /// Alternatives the trace tells.
 const TRACED_ALTERNATIVES: usize = 5;
@@ -31,36 +31,27 @@ const TRACED_ALTERNATIVES: usize = 5;
 pub struct GenerationRequest {
     /// The model's name, as the answer repeats it.
     pub model: &'static str,
-    /// Who writes.
     pub mode: Mode,
     /// Texts to begin with: a chat has one.
     pub prompts: Vec<Prompt>,
     /// Texts for each.
     pub choices: usize,
-    /// How tokens are chosen.
     pub sampling: Sampling,
-    /// When to end.
     pub limits: Limits,
-    /// Who judges.
     pub router: NamedRouter,
-    /// How strictly.
     pub policy: ThresholdPolicy,
-    /// What a failure of the cloud means.
     pub on_error: OnCloudError,
     /// Whether every token is told.
     pub trace: bool,
     /// How many log-probabilities besides its own each token tells, if they are asked for.
     pub logprobs: Option<usize>,
-    /// How it is told.
     pub delivery: Delivery,
 }
 
 /// How an answer is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// All at once.
     Whole,
-    /// As it is made.
     Stream {
         /// With a last chunk that counts tokens.
         usage: bool,
@@ -71,12 +62,6 @@ impl GenerationRequest {
     /// How many texts there will be.
     pub fn texts(&self) -> usize {
         self.prompts.len() * self.choices
-    }
-
-    /// How many alternatives every token must tell, if it must tell anything of itself.
-    pub fn watch(&self) -> Option<usize> {
-        let traced = self.trace.then_some(TRACED_ALTERNATIVES);
-        traced.max(self.logprobs)
     }
 
     /// What is asked for one of its texts; `None` where it has no such prompt.
@@ -96,7 +81,7 @@ impl GenerationRequest {
             router: self.router.clone(),
             policy: self.policy.clone(),
             on_error: self.on_error,
-            alternatives: self.watch(),
+            alternatives: self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs),
         })
     }
 

@@ -4,9 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::Value;
 
-use super::wire::{
-    Beginning, ChatCompletionRequest, CompletionRequest, Conversation, GenerationParameters,
-};
+use super::wire::GenerationParameters;
 use crate::http::{ApiError, body};
 
 /// A field that no type has.
@@ -19,25 +17,9 @@ pub struct Extra<'a> {
     pub value: &'a Value,
 }
 
-impl ChatCompletionRequest {
-    /// Reads one, and tells what else was in it.
-    pub fn read(object: &Value) -> Result<(Self, Vec<Extra<'_>>), ApiError> {
-        let (conversation, parameters, extras) = halves::<Conversation>(object)?;
-        Ok((Self { conversation, parameters }, extras))
-    }
-}
-
-impl CompletionRequest {
-    /// Reads one, and tells what else was in it.
-    pub fn read(object: &Value) -> Result<(Self, Vec<Extra<'_>>), ApiError> {
-        let (beginning, parameters, extras) = halves::<Beginning>(object)?;
-        Ok((Self { beginning, parameters }, extras))
-    }
-}
-
 /// Reads what is the route's own and what routes share from the same object. serde's `flatten` would
 /// do that at once, but forgets where a mistake was. What neither half has is extra.
-fn halves<T: DeserializeOwned>(
+pub fn halves<T: DeserializeOwned>(
     object: &Value,
 ) -> Result<(T, GenerationParameters, Vec<Extra<'_>>), ApiError> {
     let (own, mut extras) = typed::<T>(object)?;

@@ -13,15 +13,6 @@ use utoipa::ToSchema;
 
 use crate::edge::{config::Mode, schema};
 
-/// Asks for the answer to a conversation.
-#[derive(Debug, ToSchema)]
-pub struct ChatCompletionRequest {
-    #[serde(flatten)]
-    pub conversation: Conversation,
-    #[serde(flatten)]
-    pub parameters: GenerationParameters,
-}
-
 /// What only `/v1/chat/completions` takes.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Conversation {
@@ -61,15 +52,6 @@ pub struct ContentPart {
     #[schema(value_type = String, required = true, pattern = "^text$")]
     pub kind: Option<String>,
     pub text: Option<String>,
-}
-
-/// Asks for the continuation of a text.
-#[derive(Debug, ToSchema)]
-pub struct CompletionRequest {
-    #[serde(flatten)]
-    pub beginning: Beginning,
-    #[serde(flatten)]
-    pub parameters: GenerationParameters,
 }
 
 /// What only `/v1/completions` takes.

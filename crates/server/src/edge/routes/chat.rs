@@ -13,7 +13,8 @@ use crate::{
             shape::Chat,
             wire::{ChatChoice, ChatChunkChoice, Completion, CompletionChunk},
         },
-        request::{self, wire::ChatCompletionRequest},
+        request,
+        schema::ChatCompletionRequest,
     },
     http::ApiError,
 };

@@ -13,7 +13,8 @@ use crate::{
             shape::Text,
             wire::{Completion, CompletionChunk, TextChoice},
         },
-        request::{self, wire::CompletionRequest},
+        request,
+        schema::CompletionRequest,
     },
     http::ApiError,
 };

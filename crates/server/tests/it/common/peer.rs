@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use cloud::{
     Address, Opening, Remote, Service, ServiceConfig, Settings,
-    protocol::{Answer, Failure, Health, Next, Open, Opened, Prefix, Prompt, Score, Scores},
+    protocol::{
+        ErrorResponse, Health, NextRequest, NextResponse, OpenRequest, OpenResponse, Prefix,
+        Prompt, ScoreRequest, ScoreResponse,
+    },
     service::{LazyModel, ServiceError},
 };
 use engine::LoadOptions;
@@ -80,14 +83,14 @@ impl Peer {
         Remote::new(self.settings(), Opening::alone(prompt)).unwrap()
     }
 
-    pub async fn open(&self, open: Open) -> Result<Opened, Refused> {
+    pub async fn open(&self, open: OpenRequest) -> Result<OpenResponse, Refused> {
         match self {
             Self::Http { .. } => self.send(self.post("/v1/sessions").json(&open)).await,
             Self::InProcess(service) => Ok(service.open(open).await?),
         }
     }
 
-    pub async fn next(&self, id: &str, next: Next) -> Result<Answer, Refused> {
+    pub async fn next(&self, id: &str, next: NextRequest) -> Result<NextResponse, Refused> {
         match self {
             Self::Http { .. } => {
                 self.send(self.post(&format!("/v1/sessions/{id}/next")).json(&next)).await
@@ -96,7 +99,7 @@ impl Peer {
         }
     }
 
-    pub async fn score(&self, id: &str, score: Score) -> Result<Scores, Refused> {
+    pub async fn score(&self, id: &str, score: ScoreRequest) -> Result<ScoreResponse, Refused> {
         match self {
             Self::Http { .. } => {
                 self.send(self.post(&format!("/v1/sessions/{id}/score")).json(&score)).await
@@ -144,7 +147,7 @@ impl Peer {
     }
 }
 
-fn refused(status: u16, failure: Failure) -> Refused {
-    let Failure { error, have } = failure;
+fn refused(status: u16, failure: ErrorResponse) -> Refused {
+    let ErrorResponse { error, have } = failure;
     Refused { status, code: error.code, message: error.message, have }
 }

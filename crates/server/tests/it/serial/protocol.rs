@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use cloud::{
     Opening, Remote, Settings,
-    protocol::{Answer, Finish, Next, Open, Piece, Prompt, Score, Want, id_bytes, prefix_hash},
+    protocol::{
+        Amount, FinishReason, NextRequest, NextResponse, OpenRequest, Piece, Prompt, ScoreRequest,
+        id_bytes, prefix_hash,
+    },
 };
 use decode::{Ask, Cloud, CloudError, Exchange, Fingerprint, Message, Sampling, Token, Vocabulary};
 use engine::LoadOptions;
@@ -58,8 +61,8 @@ fn messages(question: &str) -> Prompt {
     Prompt::Messages(vec![Message::user(question)])
 }
 
-fn opening(prompt: Prompt) -> Open {
-    Open { prompt, vocabulary: None, from: None, edge: None }
+fn opening(prompt: Prompt) -> OpenRequest {
+    OpenRequest { prompt, vocabulary: None, from: None, edge: None }
 }
 
 /// Opens a session without an edge's vocabulary: ids travel.
@@ -72,43 +75,43 @@ async fn open(peer: &Peer, question: &str) -> String {
 /// Opens a session for an edge with another vocabulary: text travels.
 async fn open_text(peer: &Peer, text: &str) -> String {
     let vocabulary = Some(Fingerprint("another".into()));
-    let open = Open { vocabulary, ..opening(Prompt::Text(text.into())) };
+    let open = OpenRequest { vocabulary, ..opening(Prompt::Text(text.into())) };
     let opened = peer.open(open).await.unwrap();
     assert_eq!(opened.exchange, Exchange::Text);
     opened.session
 }
 
-fn ids(sequence: u64, before: &[Token], append: &[Token], tokens: usize) -> Next {
-    Next {
+fn ids(sequence: u64, before: &[Token], append: &[Token], tokens: usize) -> NextRequest {
+    NextRequest {
         sequence,
         position: before.len(),
         hash: prefix_hash(id_bytes(before)),
         append: Piece::Ids(append.to_vec()),
-        want: Want::Tokens(tokens),
+        want: Amount::Tokens(tokens),
         sampling: Sampling::default(),
         edge: None,
     }
 }
 
-fn text(sequence: u64, before: &str, append: &str) -> Next {
-    Next {
+fn text(sequence: u64, before: &str, append: &str) -> NextRequest {
+    NextRequest {
         position: before.len(),
         hash: prefix_hash(before),
         append: Piece::Text(append.into()),
-        want: Want::Word(true),
+        want: Amount::Word(true),
         ..ids(sequence, &[], &[], 1)
     }
 }
 
-fn answered(answer: &Answer) -> Vec<Token> {
+fn answered(answer: &NextResponse) -> Vec<Token> {
     answer.tokens.iter().map(|t| t.id.unwrap()).collect()
 }
 
-fn joined(answer: &Answer) -> String {
+fn joined(answer: &NextResponse) -> String {
     answer.tokens.iter().map(|t| t.text.as_str()).collect()
 }
 
-fn refused(answer: Result<Answer, Refused>) -> Refused {
+fn refused(answer: Result<NextResponse, Refused>) -> Refused {
     answer.unwrap_err()
 }
 
@@ -138,7 +141,7 @@ async fn a_replayed_question_gets_the_same_answer_and_costs_nothing(transport: T
     let first = peer.next(&id, ids(7, &[], &[], 3)).await.unwrap();
     let again = peer.next(&id, ids(7, &[], &[], 3)).await.unwrap();
     // Times and counts too: nothing was computed.
-    let json = |answer: &Answer| serde_json::to_value(answer).unwrap();
+    let json = |answer: &NextResponse| serde_json::to_value(answer).unwrap();
     assert_eq!(json(&first), json(&again));
     // An older one is no longer known.
     let stale = refused(peer.next(&id, ids(6, &[], &[], 3)).await);
@@ -184,8 +187,8 @@ async fn score_judges_every_token_and_leaves_no_trace(transport: Transport) {
     let peer = Peer::new(transport, small()).await;
     let id = open_text(&peer, "The capital of Italy is Rome. The capital of France is").await;
     let score = |continuation| {
-        let Next { position, hash, append, .. } = text(0, "", "");
-        Score { position, hash, append, continuation }
+        let NextRequest { position, hash, append, .. } = text(0, "", "");
+        ScoreRequest { position, hash, append, continuation }
     };
     let continuation = " Paris, as everybody banana";
     let scores = peer.score(&id, score(Piece::Text(continuation.into()))).await.unwrap();
@@ -241,7 +244,7 @@ async fn a_context_that_fills_up_in_an_answer_ends_it_with_length(transport: Tra
     let prompt = Prompt::Text("one two three ".repeat(75));
     let id = peer.open(opening(prompt)).await.unwrap().session;
     let answer = peer.next(&id, ids(1, &[], &[], 200)).await.unwrap();
-    assert_eq!(answer.finish_reason, Some(Finish::Length));
+    assert_eq!(answer.finish_reason, Some(FinishReason::Length));
 }
 
 async fn a_session_ends_when_it_is_closed_or_taken_over(transport: Transport) {
@@ -253,7 +256,7 @@ async fn a_session_ends_when_it_is_closed_or_taken_over(transport: Transport) {
     let read = answer.cost.prefilled;
     // The same beginning again, from the first one's cache.
     let from = Some(first.clone());
-    let second = peer.open(Open { from, ..opening(messages(LONG)) }).await.unwrap();
+    let second = peer.open(OpenRequest { from, ..opening(messages(LONG)) }).await.unwrap();
     assert_ne!(second.session, first);
     let answer = peer.next(&second.session, ids(1, &[], &[], 1)).await.unwrap();
     assert!(answer.cost.prefilled < read, "{answer:?}");
@@ -281,12 +284,12 @@ async fn what_makes_no_sense_is_refused_and_the_session_lives(transport: Transpo
     let id = open(&peer, "Hello?").await;
     let good = ids(1, &[], &[], 1);
     for wrong in [
-        Next { want: Want::Tokens(0), ..good.clone() },
-        Next { want: Want::Tokens(1_000_000), ..good.clone() },
-        Next { want: Want::Word(true), ..good.clone() },
-        Next { append: Piece::Text("hi".into()), ..good.clone() },
-        Next { append: Piece::Ids(vec![Token(4_000_000_000)]), ..good.clone() },
-        Next { sampling: Sampling { temperature: -1.0, ..good.sampling }, ..good.clone() },
+        NextRequest { want: Amount::Tokens(0), ..good.clone() },
+        NextRequest { want: Amount::Tokens(1_000_000), ..good.clone() },
+        NextRequest { want: Amount::Word(true), ..good.clone() },
+        NextRequest { append: Piece::Text("hi".into()), ..good.clone() },
+        NextRequest { append: Piece::Ids(vec![Token(4_000_000_000)]), ..good.clone() },
+        NextRequest { sampling: Sampling { temperature: -1.0, ..good.sampling }, ..good.clone() },
     ] {
         let refusal = refused(peer.next(&id, wrong).await);
         assert!(refusal.is(400, "invalid_request") && refusal.message.len() > 10, "{refusal:?}");
