@@ -7,8 +7,8 @@ use std::sync::{
 
 use cloud::{Remote, protocol::Piece};
 use decode::{
-    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy, Token,
-    Transcript, Vocabulary, Want,
+    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, Threshold, ThresholdPolicy,
+    Token, Transcript, Vocabulary, Want,
 };
 use engine::Sequence;
 use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
@@ -28,10 +28,15 @@ pub struct Decoding {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, but is asked at every position.
     pub router: Arc<dyn Router>,
-    /// What a score has to reach.
     pub policy: ThresholdPolicy,
-    /// Where the text ends at the latest.
     pub max_tokens: usize,
+}
+
+impl Decoding {
+    /// By the edge alone, while a router watches.
+    pub fn edge_alone(router: Arc<dyn Router>, max_tokens: usize) -> Self {
+        Self { mode: Mode::Small, router, policy: Threshold::NEVER.into(), max_tokens }
+    }
 }
 
 impl Worker {
@@ -110,7 +115,7 @@ impl Worker {
         let Decoding { mode, router, policy, max_tokens } = decoding;
         // A router that watches is asked only where it could decide.
         let (mode, policy) = match mode {
-            Mode::Small => (Mode::Joint, decode::Threshold::NEVER.into()),
+            Mode::Small => (Mode::Joint, Threshold::NEVER.into()),
             mode => (mode, policy),
         };
         let tokens = if mode == Mode::Large { vec![] } else { self.tokens(messages).await? };
@@ -141,33 +146,34 @@ impl Worker {
     }
 }
 
-/// Lets workers take one piece of work after another until none is left; the first failure ends it.
-pub(crate) async fn share_work<T, F, W>(
-    tandem: &Tandem,
-    parallel: usize,
+/// Lets workers take one piece of work after another until none is left, and gives them back; the
+/// first failure ends it.
+pub(crate) async fn share_work<W, T, F, A>(
+    workers: Vec<W>,
     work: Vec<T>,
     act: F,
-) -> Result<(), Error>
+) -> Result<Vec<W>, Error>
 where
+    W: Send + 'static,
     T: Clone + Send + Sync + 'static,
-    F: Fn(Worker, T) -> W + Clone + Send + 'static,
-    W: Future<Output = Result<Worker, Error>> + Send,
+    F: Fn(W, T) -> A + Clone + Send + 'static,
+    A: Future<Output = Result<W, Error>> + Send,
 {
     let work: Arc<[T]> = work.into();
     let next = Arc::new(AtomicUsize::new(0));
-    let mut workers = JoinSet::new();
-    for _ in 0..parallel.min(work.len()) {
+    let mut running = JoinSet::new();
+    for mut worker in workers {
         let (work, next, act) = (work.clone(), next.clone(), act.clone());
-        let mut worker = Worker::new(tandem).await?;
-        workers.spawn(async move {
+        running.spawn(async move {
             while let Some(piece) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 worker = act(worker, piece.clone()).await?;
             }
-            worker.close().await
+            Ok::<_, Error>(worker)
         });
     }
-    while let Some(done) = workers.join_next().await {
-        done.map_err(Error::internal)??;
+    let mut done = vec![];
+    while let Some(worker) = running.join_next().await {
+        done.push(worker.map_err(Error::internal)??);
     }
-    Ok(())
+    Ok(done)
 }

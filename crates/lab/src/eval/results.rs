@@ -5,7 +5,7 @@
 //! before it writes.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -17,9 +17,6 @@ use tandem::Mode;
 use thiserror::Error;
 
 use crate::eval::costs::Costs;
-
-/// The form of the file; another one is refused.
-const VERSION: u32 = 1;
 
 /// Why a results file cannot be used.
 #[derive(Debug, Error)]
@@ -39,9 +36,9 @@ pub enum ResultsError {
 }
 
 /// What a file of results is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultsInfo {
-    /// The form of the file.
+    /// The form of the file; another one is refused.
     pub version: u32,
     pub task: String,
     /// The questions: files by name and hash.
@@ -59,7 +56,7 @@ pub struct ResultsInfo {
 
 impl ResultsInfo {
     /// The form of files this program writes.
-    pub const VERSION: u32 = VERSION;
+    pub const VERSION: u32 = 1;
 
     /// Its fields by name, in order.
     fn fields(&self) -> [(&'static str, String); 8] {
@@ -77,7 +74,7 @@ impl ResultsInfo {
 }
 
 /// One way to decode that is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// As the table names it.
     pub name: String,
@@ -127,12 +124,11 @@ pub struct Outcome {
     pub point: String,
     /// Whether it was right; `None` where no answer is.
     pub right: Option<bool>,
-    pub said: Option<String>,
+    #[serde(rename = "said")]
+    pub conclusion: Option<String>,
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
-    /// The answer, token by token.
     pub pieces: Vec<TokenRecord>,
-    /// What it cost.
     #[serde(rename = "figures")]
     pub costs: Costs,
     /// Log-likelihood a character under the large model, for open-ended texts.
@@ -159,7 +155,6 @@ pub struct Spent {
     pub routed: usize,
 }
 
-/// A line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
@@ -171,9 +166,8 @@ enum Line {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// What it is about.
     pub about: ResultsInfo,
     /// In the order of their first run.
     pub points: Vec<Point>,
@@ -188,8 +182,7 @@ impl Record {
     /// was killed there.
     pub fn read(path: &Path) -> Result<Self, ResultsError> {
         let written = fs::read(path).map_err(|source| file_error(path, source))?;
-        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        parse(path, &written[..whole])?
+        parse(path, whole_lines(&written))?
             .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
     }
 }
@@ -205,7 +198,6 @@ pub struct Results {
 struct State {
     file: File,
     record: Record,
-    done: HashMap<String, HashSet<String>>,
 }
 
 impl Results {
@@ -218,27 +210,17 @@ impl Results {
             Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
             Err(error) => return Err(failed(error)),
         };
-        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let there = parse(path, &written[..whole])?;
+        let whole = whole_lines(&written);
+        let there = parse(path, whole)?;
         let fresh = there.is_none();
-        let record = there.unwrap_or_else(|| Record {
-            about: about.clone(),
-            points: vec![],
-            questions: vec![],
-            outcomes: vec![],
-        });
+        let record = there.unwrap_or_else(|| Record { about: about.clone(), ..Record::default() });
         compare(path, &record, &about, &points)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-        file.set_len(whole as u64).map_err(failed)?;
-        let mut done: HashMap<String, HashSet<String>> = HashMap::new();
-        for outcome in &record.outcomes {
-            done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
-        }
-        let results =
-            Self { path: path.to_owned(), state: Mutex::new(State { file, record, done }) };
+        file.set_len(whole.len() as u64).map_err(failed)?;
+        let results = Self { path: path.to_owned(), state: Mutex::new(State { file, record }) };
         if fresh {
             results.write(&Line::About(about))?;
         }
@@ -249,8 +231,7 @@ impl Results {
     }
 
     fn add_point(&self, point: Point) -> Result<(), ResultsError> {
-        let known = self.with(|state| state.record.points.iter().any(|p| p.name == point.name));
-        if known {
+        if self.look(|record| record.points.iter().any(|p| p.name == point.name)) {
             return Ok(());
         }
         self.write(&Line::Point(point.clone()))?;
@@ -258,9 +239,9 @@ impl Results {
         Ok(())
     }
 
-    /// Takes note of a question, on disk first; a second time nothing happens.
-    pub fn note_question(&self, question: Question) -> Result<(), ResultsError> {
-        if self.with(|s| s.record.questions.iter().any(|q| q.id == question.id)) {
+    /// Adds a question, on disk first; a second time nothing happens.
+    pub fn add_question(&self, question: Question) -> Result<(), ResultsError> {
+        if self.look(|record| record.questions.iter().any(|q| q.id == question.id)) {
             return Ok(());
         }
         self.write(&Line::Question(question.clone()))?;
@@ -268,19 +249,19 @@ impl Results {
         Ok(())
     }
 
-    /// Takes note of an answer, on disk first.
-    pub fn note(&self, outcome: Outcome) -> Result<(), ResultsError> {
+    /// Adds an answer, on disk first.
+    pub fn add_outcome(&self, outcome: Outcome) -> Result<(), ResultsError> {
         self.write(&Line::Outcome(Box::new(outcome.clone())))?;
-        self.with(|state| {
-            state.done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
-            state.record.outcomes.push(outcome);
-        });
+        self.with(|state| state.record.outcomes.push(outcome));
         Ok(())
     }
 
-    /// The points a question already has.
+    /// The points at which a question has an answer.
     pub fn points_of(&self, id: &str) -> HashSet<String> {
-        self.with(|state| state.done.get(id).cloned().unwrap_or_default())
+        self.look(|record| {
+            let answers = record.outcomes.iter().filter(|outcome| outcome.id == id);
+            answers.map(|outcome| outcome.point.clone()).collect()
+        })
     }
 
     /// Looks at what there is so far.
@@ -300,6 +281,12 @@ impl Results {
     }
 }
 
+/// Without a last line that was cut short.
+fn whole_lines(written: &[u8]) -> &[u8] {
+    let end = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    &written[..end]
+}
+
 fn file_error(path: &Path, source: io::Error) -> ResultsError {
     ResultsError::File { path: path.to_owned(), source }
 }
@@ -317,10 +304,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
             reason: e.to_string(),
         };
         match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
-            (Line::About(about), None) => {
-                let (points, questions, outcomes) = (vec![], vec![], vec![]);
-                record = Some(Record { about, points, questions, outcomes });
-            }
+            (Line::About(about), None) => record = Some(Record { about, ..Record::default() }),
             (Line::Point(point), Some(record)) => record.points.push(point),
             (Line::Question(question), Some(record)) => record.questions.push(question),
             (Line::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
@@ -359,29 +343,13 @@ mod tests {
     use super::*;
 
     fn about() -> ResultsInfo {
-        ResultsInfo {
-            version: VERSION,
-            task: "builtin".into(),
-            data: "builtin".into(),
-            edge: "small 1".into(),
-            cloud: "large 2".into(),
-            system: String::new(),
-            max_tokens: 10,
-            seed: 1,
-        }
+        let version = ResultsInfo::VERSION;
+        ResultsInfo { version, cloud: "large 2".into(), ..ResultsInfo::default() }
     }
 
     fn point(name: &str, router_digest: Option<&str>) -> Point {
-        Point {
-            name: name.into(),
-            mode: Mode::Joint,
-            router: Some("r".into()),
-            router_digest: router_digest.map(str::to_owned),
-            budget: Some(0.07),
-            threshold: None,
-            like: None,
-            rtt_ms: None,
-        }
+        let router_digest = router_digest.map(str::to_owned);
+        Point { name: name.into(), router_digest, ..Point::default() }
     }
 
     fn outcome(id: &str, point: &str) -> Outcome {
@@ -389,7 +357,7 @@ mod tests {
             id: id.into(),
             point: point.into(),
             right: Some(true),
-            said: Some("A".into()),
+            conclusion: Some("A".into()),
             finish: "stop".into(),
             pieces: vec![],
             costs: Costs::default(),
@@ -403,11 +371,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/r.jsonl");
         let results = Results::open(&path, about(), vec![point("p", None)]).unwrap();
-        results.note(outcome("q", "small")).unwrap();
+        results.add_outcome(outcome("q", "small")).unwrap();
         fs::write(&path, [fs::read(&path).unwrap(), b"{\"outcome\"".to_vec()].concat()).unwrap();
         let again = Results::open(&path, about(), vec![point("p", None)]).unwrap();
         assert!(again.points_of("q").contains("small"));
-        again.note(outcome("q", "large")).unwrap();
+        again.add_outcome(outcome("q", "large")).unwrap();
         let record = Record::read(&path).unwrap();
         assert_eq!((record.outcomes.len(), record.points.len()), (2, 1));
     }

@@ -4,22 +4,18 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use sha2::{Digest, Sha256};
 use tandem::Tandem;
-use tokio::task::JoinSet;
 
 use super::{
     Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, TaskName, models::PairDecoder,
     points::Points, read,
 };
-use crate::{Error, progress::Progress};
+use crate::{Error, progress::Progress, worker::share_work};
 
 /// What is asked, of whom, and where the answers go.
 #[derive(Clone, Debug)]
@@ -170,8 +166,6 @@ impl Evaluation {
     pub async fn run(&self, progress: Arc<dyn Progress>) -> Result<RunTime, Error> {
         let EvalConfig { system, max_tokens, points, parallel, .. } = &self.config;
         let parallel = (*parallel).min(self.sweep.len());
-        let next = Arc::new(AtomicUsize::new(0));
-        let tally: Arc<Mutex<Tally>> = Arc::default();
         progress.begin("answering", self.sweep.len());
         let mut decoders = vec![];
         for _ in 0..parallel {
@@ -179,29 +173,24 @@ impl Evaluation {
             decoders.push(PairDecoder::new(&self.tandem, system, *max_tokens, networks).await?);
         }
         let started = Instant::now();
-        let mut workers = JoinSet::new();
-        for mut decoder in decoders {
-            let (sweep, next) = (self.sweep.clone(), next.clone());
-            let (progress, tally) = (progress.clone(), tally.clone());
-            workers.spawn(async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= sweep.len() {
-                        break;
-                    }
-                    let outcomes = sweep.answer(&mut decoder, number).await?;
-                    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                    outcomes.iter().for_each(|outcome| tally.count(outcome));
-                    progress.step();
-                    progress.note(tally.so_far());
-                }
-                decoder.close().await?;
-                Ok::<_, Error>(decoder.decoding)
-            });
-        }
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        let (sweep, shown) = (self.sweep.clone(), progress.clone());
+        let answer = move |mut decoder: PairDecoder, number: usize| {
+            let (sweep, progress, tally) = (sweep.clone(), shown.clone(), tally.clone());
+            async move {
+                let outcomes = sweep.answer(&mut decoder, number).await?;
+                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                outcomes.iter().for_each(|outcome| tally.count(outcome));
+                progress.step();
+                progress.note(tally.so_far());
+                Ok::<_, Error>(decoder)
+            }
+        };
         let mut decoding = Duration::ZERO;
-        while let Some(done) = workers.join_next().await {
-            decoding += done.map_err(Error::internal)??;
+        let questions = (0..self.sweep.len()).collect();
+        for mut decoder in share_work(decoders, questions, answer).await? {
+            decoder.close().await?;
+            decoding += decoder.decoding;
         }
         progress.end();
         Ok(RunTime { decoding, wall: started.elapsed(), parallel })

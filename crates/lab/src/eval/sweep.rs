@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use decode::{BudgetState, Router, Threshold, ThresholdPolicy, Transcript};
-use tandem::Mode;
+use tandem::{Mode, NamedRouter};
 
 use crate::eval::{
     Example,
@@ -58,13 +58,10 @@ pub struct DecodeOptions {
     pub rtt_ms: Option<f64>,
 }
 
-/// Makes a router for a seed.
-pub type Build = Box<dyn Fn(u64) -> Box<dyn Router> + Send + Sync>;
-
 /// A point, and what it takes to run it.
 pub struct Run {
     pub point: Point,
-    pub build: Build,
+    pub router: NamedRouter,
     /// How strictly; shared by all answers of the point.
     pub policy: ThresholdPolicy,
 }
@@ -127,10 +124,10 @@ impl Sweep {
         let trust = decoder.begin(&prompt, &routers).await?;
         let trust = judges.keys().map(|name| name.to_string()).zip(trust).collect();
         let (id, right) = (example.id.clone(), example.right());
-        self.results.note_question(Question { id, prompt: prompt.clone(), right, trust })?;
+        self.results.add_question(Question { id, prompt: prompt.clone(), right, trust })?;
         let mut outcomes = vec![];
         for run in left {
-            let router = Arc::from((run.build)(seed));
+            let router = Arc::from(run.router.build(seed));
             let policy = self.policy(run, &example.id);
             let (mode, rtt_ms) = (run.point.mode, run.point.rtt_ms);
             let options = DecodeOptions { mode, router, policy: policy.clone(), rtt_ms };
@@ -140,7 +137,7 @@ impl Sweep {
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }
-            self.results.note(outcome.clone())?;
+            self.results.add_outcome(outcome.clone())?;
             outcomes.push(outcome);
         }
         Ok(outcomes)
@@ -150,11 +147,11 @@ impl Sweep {
     fn judges(&self, seed: u64) -> BTreeMap<&str, Box<dyn Router>> {
         let joint = self.runs.iter().filter(|run| run.point.mode == Mode::Joint);
         let named = joint.filter_map(|run| Some((run.point.router.as_deref()?, run)));
-        named.map(|(name, run)| (name, (run.build)(seed))).collect()
+        named.map(|(name, run)| (name, run.router.build(seed))).collect()
     }
 
-    /// The point's own policy; or, for the random router beside a threshold, the share of tokens that brings it to
-    /// where the other point stands.
+    /// The point's own policy; or, for the random router beside a threshold, the share of tokens
+    /// that brings it to where the other point stands.
     fn policy(&self, run: &Run, id: &str) -> ThresholdPolicy {
         let Some(like) = &run.point.like else { return run.policy.clone() };
         let share = self.results.look(|record| {
@@ -198,7 +195,7 @@ impl Sweep {
             id: example.id.clone(),
             point: run.point.name.clone(),
             right: example.is_right(&text),
-            said: example.conclusion(&text),
+            conclusion: example.conclusion(&text),
             finish: transcript.finish_reason().map_or("cancelled", |reason| reason.name()).into(),
             pieces: transcript.shown().iter().map(piece).collect(),
             costs: Default::default(),
@@ -224,6 +221,8 @@ mod tests {
         OnCloudError, Opened, Plan, Reading, Relay, Routing, Sampling, Session, Step, Token, Usage,
         Vocabulary, fake::FakeVocabulary,
     };
+
+    use router::RouterKind;
 
     use super::*;
     use crate::eval::{ResultsInfo, Table, Task, table::RowKind};
@@ -376,52 +375,26 @@ mod tests {
     }
 
     fn point(name: &str, mode: Mode, threshold: Option<f32>) -> Point {
-        Point {
-            name: name.into(),
-            mode,
-            router: Some(name.into()),
-            router_digest: None,
-            budget: None,
-            threshold,
-            like: None,
-            rtt_ms: None,
-        }
+        Point { name: name.into(), mode, router: Some(name.into()), threshold, ..Point::default() }
     }
 
     fn sweep(path: &Path) -> Sweep {
-        let top1: fn(u64) -> Box<dyn Router> = |_| Box::new(router::Top1);
-        let random: fn(u64) -> Box<dyn Router> =
-            |seed| Box::new(router::Random { seed, share: None });
-        let run = |point: Point, build: fn(u64) -> Box<dyn Router>, policy: ThresholdPolicy| Run {
-            point,
-            build: Box::new(build),
-            policy,
-        };
+        let (top1, random) = (RouterKind::Top1, RouterKind::Random(None));
+        let run = |point, router: RouterKind, policy| Run { point, router: router.into(), policy };
         let half = Threshold::new(0.5).unwrap();
+        let fifth = ThresholdPolicy::budget(Budget::new(0.2, []));
         let mut runs = vec![
             run(point("small", Mode::Small, None), top1, Threshold::NEVER.into()),
             run(point("top1", Mode::Joint, Some(0.5)), top1, half.into()),
             run(point("random", Mode::Joint, None), random, Threshold::NEVER.into()),
-            run(
-                point("budget", Mode::Joint, None),
-                random,
-                ThresholdPolicy::budget(Budget::new(0.2, [])),
-            ),
+            run(point("budget", Mode::Joint, None), random, fifth),
             run(point("large", Mode::Large, None), top1, Threshold::ALWAYS.into()),
         ];
         runs[2].point.like = Some("top1".into());
         runs[3].point.budget = Some(0.2);
         let points = runs.iter().map(|run| run.point.clone()).collect();
-        let about = ResultsInfo {
-            version: ResultsInfo::VERSION,
-            task: "t".into(),
-            data: "d".into(),
-            edge: "e".into(),
-            cloud: "c".into(),
-            system: String::new(),
-            max_tokens: 20,
-            seed: 3,
-        };
+        let version = ResultsInfo::VERSION;
+        let about = ResultsInfo { version, seed: 3, ..ResultsInfo::default() };
         Sweep::new(examples(), runs, Results::open(path, about, points).unwrap(), 3)
     }
 

@@ -282,16 +282,8 @@ fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed:
             order.sort_by(|&a, &b| trust[a].total_cmp(&trust[b]));
             let pairs: Vec<_> = order.iter().map(|&i| (both[i].1, both[i].2)).collect();
             let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
-            let point = Point {
-                name,
-                mode: Mode::Joint,
-                router: router.map(str::to_owned),
-                router_digest: None,
-                budget: Some(budget),
-                threshold: None,
-                like: None,
-                rtt_ms: None,
-            };
+            let (router, budget) = (router.map(str::to_owned), Some(budget));
+            let point = Point { name, mode: Mode::Joint, router, budget, ..Point::default() };
             let row = row(&point, &chosen, alone, seed)?;
             // The tokens of an answer by the large model are all its own.
             let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();

@@ -184,7 +184,7 @@ impl Case<'_> {
 fn answer(outcome: &Outcome) -> Answer {
     let mut verdict: Vec<String> = vec![];
     verdict.extend(outcome.right.map(|right| if right { "right" } else { "wrong" }.to_owned()));
-    verdict.extend(outcome.said.as_ref().map(|said| format!("said {said}")));
+    verdict.extend(outcome.conclusion.as_ref().map(|said| format!("said {said}")));
     verdict.extend(outcome.likelihood.map(|l| format!("log-likelihood {}", hundredths(l))));
     if outcome.finish == "length" {
         verdict.push("cut at the limit".into());

@@ -28,16 +28,7 @@ fn about(task: &str) -> ResultsInfo {
 }
 
 fn point(name: &str, mode: Mode, router: Option<&str>, budget: Option<f32>) -> Point {
-    Point {
-        name: name.into(),
-        mode,
-        router: router.map(str::to_owned),
-        router_digest: None,
-        budget,
-        threshold: None,
-        like: None,
-        rtt_ms: None,
-    }
+    Point { name: name.into(), mode, router: router.map(str::to_owned), budget, ..Point::default() }
 }
 
 fn points() -> Vec<Point> {
@@ -77,7 +68,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
         id: format!("q{number}"),
         point: point.name.clone(),
         right: Some(right),
-        said: Some(if right { "A" } else { "B" }.into()),
+        conclusion: Some(if right { "A" } else { "B" }.into()),
         finish: "stop".into(),
         pieces: (0..10).map(piece).collect(),
         costs: Costs {
@@ -207,7 +198,7 @@ fn what_comes_from_results_cannot_become_markup() {
         }
     }
     for outcome in &mut record.outcomes {
-        outcome.said = Some(BAD.into());
+        outcome.conclusion = Some(BAD.into());
         if !["small", "large"].contains(&outcome.point.as_str()) {
             outcome.point += BAD;
         }
@@ -285,7 +276,7 @@ fn texts_without_a_right_answer_are_weighed() {
     for outcome in &mut record.outcomes {
         let gain = outcome.costs.cloud_tokens as f64 / 50.0;
         outcome.likelihood = Some(-0.9 + if outcome.id == "q3" { -gain } else { gain });
-        (outcome.right, outcome.said) = (None, None);
+        (outcome.right, outcome.conclusion) = (None, None);
     }
     let page = page(&[record]);
     assert!(page.contains("Likelihood against the share of tokens"));
