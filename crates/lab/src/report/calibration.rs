@@ -9,7 +9,7 @@ use tandem::Mode;
 
 use super::{
     grid::Grid,
-    numbers::{hundredths, percent, thousandths},
+    numbers::{decimal, percent},
     readings::is_random,
 };
 use crate::{
@@ -142,8 +142,8 @@ pub fn separations(calibrations: &[Calibration]) -> Grid {
         &[
             ("point", &|c| Some(c.point.clone())),
             ("answers", &|c| Some(c.answers.to_string())),
-            ("by mean score", &|c| c.mean.separation.map(hundredths)),
-            ("by lowest score", &|c| c.lowest.separation.map(hundredths)),
+            ("by mean score", &|c| c.mean.separation.map(decimal::<2>)),
+            ("by lowest score", &|c| c.lowest.separation.map(decimal::<2>)),
         ],
     )
 }
@@ -160,7 +160,7 @@ pub fn bins_of(calibrations: &[Calibration]) -> Grid {
         &[
             ("point", &|(point, ..)| Some((*point).clone())),
             ("score of an answer", &|(_, what, _)| Some((*what).to_owned())),
-            ("on average", &|(.., bin)| Some(thousandths(bin.score))),
+            ("on average", &|(.., bin)| Some(decimal::<3>(bin.score))),
             ("answers", &|(.., bin)| Some(bin.answers.to_string())),
             ("right", &|(.., bin)| Some(percent(bin.right))),
             ("95 % interval", &|(.., bin)| {

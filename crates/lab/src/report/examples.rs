@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use tandem::Mode;
 
-use super::{measure::Measure, numbers::hundredths};
+use super::{measure::Measure, numbers::decimal};
 use crate::eval::results::{Outcome, Question, Record, TokenRecord};
 
 /// How many of each kind are shown, where there are as many.
@@ -185,7 +185,7 @@ fn answer(outcome: &Outcome) -> Answer {
     let mut verdict: Vec<String> = vec![];
     verdict.extend(outcome.right.map(|right| if right { "right" } else { "wrong" }.to_owned()));
     verdict.extend(outcome.conclusion.as_ref().map(|said| format!("said {said}")));
-    verdict.extend(outcome.likelihood.map(|l| format!("log-likelihood {}", hundredths(l))));
+    verdict.extend(outcome.likelihood.map(|l| format!("log-likelihood {}", decimal::<2>(l))));
     if outcome.finish == "length" {
         verdict.push("cut at the limit".into());
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::numbers::{hundredths, percent, short_percent, thousandths};
+use super::numbers::{decimal, percent, short_percent};
 use crate::{
     eval::{
         results::{Outcome, Record},
@@ -104,7 +104,7 @@ impl Measure {
     pub fn number(self, value: f64) -> String {
         match self {
             Self::Accuracy => percent(value),
-            Self::Likelihood => thousandths(value),
+            Self::Likelihood => decimal::<3>(value),
         }
     }
 
@@ -112,7 +112,7 @@ impl Measure {
     pub fn tick(self) -> fn(f64) -> String {
         match self {
             Self::Accuracy => short_percent,
-            Self::Likelihood => hundredths,
+            Self::Likelihood => decimal::<2>,
         }
     }
 }
