@@ -46,7 +46,6 @@ pub fn thresholds(units: &[Unit], tokens: usize) -> Calibration {
     Calibration::new(points)
 }
 
-/// What calibration gives.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
     pub table: Calibration,

@@ -20,7 +20,6 @@ pub struct Judgement {
     /// The characters that became whole with the token.
     pub text: String,
     pub logprob: f32,
-    /// Whether the cloud would have chosen it.
     pub chosen: bool,
     /// What it would have chosen.
     pub greedy: String,
@@ -32,16 +31,13 @@ pub struct EdgeReading<'a> {
     pub tokens: &'a [Token],
     /// The edge's view of each position before its token was read.
     pub steps: &'a [Step],
-    /// Which example it is.
     pub example: u32,
 }
 
 /// A position that was labelled, and the edge's own token there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
-    /// What is kept of it.
     pub sample: Sample,
-    /// What the edge proposed.
     pub proposed: Token,
 }
 
@@ -164,7 +160,6 @@ impl Unit {
 /// What a model would write next, as far as the other can compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// The end of the text.
     End,
     /// A token, where ids travel.
     Id(Token),

@@ -24,7 +24,6 @@ pub struct Bin {
     pub score: f64,
     /// The share of them that was positive.
     pub observed: f64,
-    /// How many there are.
     pub count: usize,
 }
 

@@ -40,7 +40,6 @@ impl Decoding {
 }
 
 impl Worker {
-    /// Takes a free seat.
     pub async fn new(tandem: &Tandem) -> Result<Self, Error> {
         let lease = tandem.lease(Mode::Joint, &[]).await?;
         Ok(Self { tandem: tandem.clone(), lease: Some(lease) })
@@ -50,17 +49,14 @@ impl Worker {
         self.lease.as_mut().ok_or_else(|| Error::internal("a worker lost its seat"))
     }
 
-    /// Its sequence of the small model.
     pub async fn edge(&mut self) -> Result<&mut Sequence, Error> {
         Ok(self.lease()?.edge().await?)
     }
 
-    /// Its conversation with the large model.
     pub async fn cloud(&mut self) -> Result<&mut Remote, Error> {
         Ok(self.lease()?.cloud().await?)
     }
 
-    /// A prompt in the edge's tokens.
     pub async fn tokens(&self, messages: &[Message]) -> Result<Vec<Token>, Error> {
         Ok(self.tandem.tokens(Mode::Small, &Prompt::Messages(messages.to_vec())).await?)
     }
@@ -139,7 +135,6 @@ impl Worker {
         Ok(transcript)
     }
 
-    /// Says goodbye to the cloud.
     pub async fn close(&mut self) -> Result<(), Error> {
         self.cloud().await?.close().await;
         Ok(())

@@ -31,10 +31,8 @@ use super::{
 /// How many examples a shard holds: a kill loses at most this much work a worker.
 pub const SHARD: usize = 16;
 
-/// What is collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionInfo {
-    /// The format of the folder.
     pub format: u32,
     /// The fingerprint of the edge and its adapters.
     pub model: String,
@@ -52,7 +50,6 @@ pub struct CollectionInfo {
 }
 
 impl CollectionInfo {
-    /// The format this program writes.
     pub const FORMAT: u32 = 1;
 }
 
@@ -70,16 +67,13 @@ pub struct OpenPosition {
     pub ask: bool,
 }
 
-/// How a roll-out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollOut {
     pub example: u32,
     pub position: u32,
-    /// Whether the answer came out right.
     pub right: bool,
 }
 
-/// Why a collection cannot be used.
 #[derive(Debug, Error)]
 pub enum CollectionError {
     #[error("{}: {source}", path.display())]
@@ -97,7 +91,6 @@ pub enum CollectionError {
     Sample(#[from] SampleError),
 }
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub struct Collection {
     pub(super) folder: PathBuf,
@@ -105,7 +98,6 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Begins a collection, or resumes one.
     pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let here = Self { folder: folder.to_owned(), info };
@@ -178,27 +170,22 @@ impl Collection {
         &self.info
     }
 
-    /// How many shards there are to be.
     pub fn shards(&self) -> usize {
         self.info.count.div_ceil(SHARD)
     }
 
-    /// The examples of a shard.
     pub fn examples(&self, shard: usize) -> std::ops::Range<usize> {
         shard * SHARD..((shard + 1) * SHARD).min(self.info.count)
     }
 
-    /// The shards of this kind that are not there yet.
     pub fn missing(&self, kind: SampleSet) -> Vec<usize> {
         (0..self.shards()).filter(|&shard| !self.has(kind, shard)).collect()
     }
 
-    /// How many examples these shards have.
     pub fn count(&self, shards: &[usize]) -> usize {
         shards.iter().map(|&shard| self.examples(shard).len()).sum()
     }
 
-    /// Whether a shard of this kind is there.
     pub fn has(&self, kind: SampleSet, shard: usize) -> bool {
         self.path(kind, shard).exists()
             && (kind == SampleSet::Joint || self.open_path(shard).exists())
@@ -247,12 +234,10 @@ impl Collection {
         Ok(open)
     }
 
-    /// The roll-outs of a round that are done.
     pub fn rolled_out(&self, round: Round) -> Result<Vec<RollOut>, CollectionError> {
         read_lines(&self.rollouts_path(round))
     }
 
-    /// Adds how a roll-out ended.
     pub fn add_rollout(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
         let path = self.rollouts_path(round);
         let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
@@ -297,7 +282,6 @@ impl Collection {
         collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
     }
 
-    /// A digest of everything in it.
     pub fn digest(&self) -> Result<String, CollectionError> {
         let mut hash = Sha256::new();
         for path in self.files() {
@@ -333,7 +317,6 @@ impl Collection {
     }
 }
 
-/// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleSet {
     /// AnswerStyle answers, read with teacher forcing.

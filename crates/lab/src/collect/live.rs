@@ -46,7 +46,6 @@ pub struct TrafficCollector {
     cloud: String,
     /// `None` until the first edge has offered its states.
     traffic: Arc<Mutex<Option<Traffic>>>,
-    /// The number of the next conversation.
     examples: AtomicU32,
     queue: Mutex<Option<Queue>>,
     taken: AtomicU64,
@@ -170,7 +169,6 @@ impl Drop for TrafficCollector {
     }
 }
 
-/// What is kept of a position.
 fn sample(observed: Observation<'_>) -> Sample {
     let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
         observed;
@@ -199,7 +197,6 @@ fn sample(observed: Observation<'_>) -> Sample {
     }
 }
 
-/// The end of the queue.
 struct Writer {
     traffic: Arc<Mutex<Option<Traffic>>>,
     lost: Arc<AtomicU64>,

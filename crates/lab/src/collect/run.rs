@@ -29,22 +29,18 @@ use crate::{
     worker::{Decoding, Worker, share_work},
 };
 
-/// What is collected, and how.
 #[derive(Clone, Debug)]
 pub struct CollectConfig {
-    /// Files of worked examples.
     pub data: Vec<PathBuf>,
     /// Where worked answers name their choice.
     pub worked: AnswerStyle,
     /// Only the first so many examples.
     pub limit: Option<usize>,
-    /// The folder to fill.
     pub output: PathBuf,
     /// How many positions are rolled out at most.
     pub rollouts: usize,
     /// Whether positions that only the cloud got right are rolled out too, before the others.
     pub roll_out_asks: bool,
-    /// Whether no further examples are read.
     pub rollouts_only: bool,
     /// The router of a second round, and its threshold.
     pub second_round: Option<(NamedRouter, Threshold)>,
@@ -52,7 +48,6 @@ pub struct CollectConfig {
     pub parallel: usize,
     /// Which positions are rolled out.
     pub seed: u64,
-    /// Where a roll-out ends at the latest.
     pub max_tokens: usize,
     pub system: String,
 }
@@ -80,9 +75,7 @@ pub struct Collected {
     pub cloud: usize,
     pub neither: usize,
     pub joint: usize,
-    /// Positions that were rolled out.
     pub rolled_out: usize,
-    /// Roll-outs that ended right.
     pub ended_right: usize,
 }
 

@@ -33,12 +33,10 @@ pub struct Sample {
     pub agrees: Option<bool>,
     /// Which example it is from: examples, not positions, are split for training.
     pub example: u32,
-    /// Where in the example.
     pub position: u32,
 }
 
 impl Sample {
-    /// What a trained router says of this position.
     pub fn score(&self, router: &Mlp) -> Score {
         let hidden: Vec<f32> = self.hidden.iter().map(|x| x.to_f32()).collect();
         router.score_state(&hidden, || self.features)
@@ -55,7 +53,6 @@ pub enum Label {
     Unknown,
 }
 
-/// How a label was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelSource {
     /// The edge's greedy token is the reference's.
@@ -149,7 +146,6 @@ fn column<T>(samples: &[Sample], field: impl Fn(&Sample) -> T) -> Vec<T> {
     samples.iter().map(field).collect()
 }
 
-/// Reads a file of samples.
 pub fn read_shard(path: &Path) -> Result<Vec<Sample>, SampleError> {
     let bytes = fs::read(path).map_err(|source| SampleError::Io {
         action: "read",

@@ -82,7 +82,6 @@ pub fn claim(folder: &Path) -> Result<File, CollectionError> {
     }
 }
 
-/// The shards that are there, in order.
 pub(super) fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = folder.to_owned();
     (0..).map(move |shard| file(&folder, shard)).take_while(|path| path.exists())

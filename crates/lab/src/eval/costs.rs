@@ -25,20 +25,17 @@ pub struct Costs {
     pub edge_bytes: u64,
     /// The same by the cloud; `None` where its size is not known.
     pub cloud_bytes: Option<u64>,
-    /// From the prompt to the first token.
     pub first_token_ms: f64,
     /// From the prompt to the end, without loading models.
     pub total_ms: f64,
     /// The gaps between accepted spans, in order.
     pub between_ms: Vec<f64>,
-    /// Where the time went.
     pub split: TimeSplit,
 }
 
 /// Where the time of an answer went, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeSplit {
-    /// The edge reading the prompt.
     pub edge_prefill_ms: f64,
     pub edge_decode_ms: f64,
     /// The edge reading what the cloud wrote.
@@ -67,7 +64,6 @@ impl TimeSplit {
         ]
     }
 
-    /// Adds another one up.
     pub fn add(&mut self, other: &Self) {
         self.edge_prefill_ms += other.edge_prefill_ms;
         self.edge_decode_ms += other.edge_decode_ms;
@@ -79,7 +75,6 @@ impl TimeSplit {
         self.cloud_decode_ms += other.cloud_decode_ms;
     }
 
-    /// Each part times a factor.
     pub fn scaled(&self, factor: f64) -> Self {
         Self {
             edge_prefill_ms: self.edge_prefill_ms * factor,
@@ -104,7 +99,6 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// One pass with this much context.
     fn pass(&self, context: usize) -> u64 {
         self.weights + self.cache_per_token * context as u64
     }
@@ -116,7 +110,6 @@ impl Footprint {
     }
 }
 
-/// The two models as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     pub edge: Footprint,

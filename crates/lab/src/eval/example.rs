@@ -15,24 +15,28 @@ const CHOICE_CONCLUSION: &str = "Therefore, the answer is";
 const MATHS_FORMAT: &str =
     "Please reason step by step, and put your final answer within \\boxed{}.";
 
-/// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// One of several choices.
     Choice {
         question: String,
         /// Labels, as in the file.
         labels: Vec<String>,
-        /// What each stands for.
         texts: Vec<String>,
         right: String,
     },
-    /// A sum with one number for its answer.
-    Maths { problem: String, answer: String },
+    Maths {
+        problem: String,
+        answer: String,
+    },
     /// A prompt of any kind, with right answers.
-    Judged { prompt: String, compare: Compare },
+    Judged {
+        prompt: String,
+        compare: Compare,
+    },
     /// A prompt of any kind; no answer is right or wrong.
-    Plain { prompt: String },
+    Plain {
+        prompt: String,
+    },
 }
 
 /// Where a worked answer names its choice.
@@ -45,13 +49,11 @@ pub enum AnswerStyle {
     AnswerFirst,
 }
 
-/// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The file's name for it, or where it stands.
     pub id: String,
     pub task: Task,
-    /// A worked answer, if one is known.
     pub worked: Option<String>,
 }
 
@@ -62,7 +64,6 @@ impl Example {
         read::any(path, worked)
     }
 
-    /// What the user says.
     pub fn prompt(&self) -> String {
         match &self.task {
             Task::Choice { question, labels, texts, .. } => {

@@ -19,7 +19,6 @@ pub enum Target {
     Threshold(Threshold),
 }
 
-/// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Points {
     /// Routers, the most interesting first: the others are compared with it.

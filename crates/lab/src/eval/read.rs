@@ -16,7 +16,6 @@ use crate::eval::{
     task::TaskName,
 };
 
-/// Why a file of examples could not be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
     #[error("{}: {source}", path.display())]
@@ -40,7 +39,6 @@ pub enum ReadError {
     DataUnwanted { task: TaskName, path: PathBuf },
 }
 
-/// Any of the shapes.
 const ANY: &str = "a JSON object with question, choices and answerKey, or problem and answer, or \
     prompt and response";
 
@@ -66,7 +64,6 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
     Ok(all.found)
 }
 
-/// A file with lines of any shape.
 pub(crate) fn any(path: &Path, worked: AnswerStyle) -> Result<Vec<Example>, ReadError> {
     let text = text(path)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -18,7 +18,6 @@ use thiserror::Error;
 
 use crate::eval::costs::Costs;
 
-/// Why a results file cannot be used.
 #[derive(Debug, Error)]
 pub enum ResultsError {
     #[error("{}: {source}", path.display())]
@@ -35,7 +34,6 @@ pub enum ResultsError {
     Another { path: PathBuf, what: String, there: String, here: String },
 }
 
-/// What a file of results is about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultsInfo {
     /// The form of the file; another one is refused.
@@ -48,17 +46,14 @@ pub struct ResultsInfo {
     /// The cloud: name, and hash where it is known.
     pub cloud: String,
     pub system: String,
-    /// Where an answer is cut off.
     pub max_tokens: usize,
     /// Where `random` asks, and how questions are redrawn.
     pub seed: u64,
 }
 
 impl ResultsInfo {
-    /// The form of files this program writes.
     pub const VERSION: u32 = 1;
 
-    /// Its fields by name, in order.
     fn fields(&self) -> [(&'static str, String); 8] {
         [
             ("the form of the file", self.version.to_string()),
@@ -76,7 +71,6 @@ impl ResultsInfo {
 /// One way to decode that is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// As the table names it.
     pub name: String,
     pub mode: Mode,
     /// Who judges the edge; `None` where nobody does.
@@ -97,16 +91,13 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     pub id: String,
-    /// What was said to the models.
     pub prompt: String,
-    /// The right answer, where there is one.
     pub right: Option<String>,
     /// Each router's mean trust in the edge over the prompt: what a choice between whole answers
     /// goes by.
     pub trust: BTreeMap<String, f64>,
 }
 
-/// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenRecord {
     pub text: String,
@@ -116,11 +107,9 @@ pub struct TokenRecord {
     pub score: Option<f32>,
 }
 
-/// One answer to one question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub id: String,
-    /// Which point, by name.
     pub point: String,
     /// Whether it was right; `None` where no answer is.
     pub right: Option<bool>,
@@ -143,12 +132,10 @@ impl Outcome {
     }
 }
 
-/// Where a budget stands.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The share that is looked up.
     pub aim: f32,
-    /// The threshold that it gives.
     pub threshold: f32,
     pub tokens: usize,
     /// Of them, from the cloud.
@@ -158,7 +145,6 @@ pub struct Spent {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    /// The first line.
     About(ResultsInfo),
     Point(Point),
     Question(Question),
@@ -187,7 +173,6 @@ impl Record {
     }
 }
 
-/// A file of results that is being written.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -264,7 +249,6 @@ impl Results {
         })
     }
 
-    /// Looks at what there is so far.
     pub fn look<T>(&self, at: impl FnOnce(&Record) -> T) -> T {
         self.with(|state| at(&state.record))
     }

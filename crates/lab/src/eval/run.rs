@@ -24,21 +24,17 @@ pub struct EvalConfig {
     pub data: Vec<PathBuf>,
     /// Questions left out at the beginning.
     pub skip: usize,
-    /// Only so many questions.
     pub limit: Option<usize>,
     pub points: Points,
-    /// Where every answer is kept.
     pub results: ResultsFile,
     /// Questions at work at the same time.
     pub parallel: usize,
-    /// Where an answer ends at the latest.
     pub max_tokens: usize,
     /// Where the random router asks, and which questions are redrawn for the intervals.
     pub seed: u64,
     pub system: String,
 }
 
-/// Where answers are kept.
 #[derive(Clone, Debug)]
 pub struct ResultsFile {
     /// The file, or the folder in which each kind of run has a file of its own.
@@ -51,22 +47,18 @@ pub struct ResultsFile {
 #[derive(Clone, Debug)]
 pub enum ResultsPath {
     File(PathBuf),
-    /// A file in this folder.
     In(PathBuf),
 }
 
-/// How long a run took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunTime {
     /// The models at work on answers, all workers together.
     pub decoding: Duration,
     /// From the first answer to the last.
     pub wall: Duration,
-    /// Workers at the same time.
     pub parallel: usize,
 }
 
-/// An evaluation that is ready to run.
 pub struct Evaluation {
     tandem: Tandem,
     config: EvalConfig,
@@ -142,7 +134,6 @@ impl Evaluation {
         Ok(Self { tandem: tandem.clone(), config, sweep, path, points: names, questions })
     }
 
-    /// The file of results.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -157,7 +148,6 @@ impl Evaluation {
         record
     }
 
-    /// What they say together.
     pub fn table(&self) -> Table {
         Table::of(&self.record())
     }

@@ -16,7 +16,6 @@ use crate::eval::{
 
 /// One worker's two models: the seam to whatever runs them.
 pub trait Decoder: Send {
-    /// Why it cannot continue.
     type Error: From<ResultsError> + Send;
 
     /// Comes before the points of a question: forgets the last one, and reads the prompt. Gives
@@ -40,19 +39,15 @@ pub trait Decoder: Send {
         answer: &str,
     ) -> impl Future<Output = Result<Option<f64>, Self::Error>> + Send;
 
-    /// How many tokens a prompt has.
     fn count(&self, prompt: &str) -> Result<usize, Self::Error>;
 
-    /// What the models move through memory.
     fn sizes(&self) -> Sizes;
 }
 
-/// How one answer is decoded.
 pub struct DecodeOptions {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
     pub router: Arc<dyn Router>,
-    /// What a score has to reach.
     pub policy: ThresholdPolicy,
     /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
@@ -66,7 +61,6 @@ pub struct Run {
     pub policy: ThresholdPolicy,
 }
 
-/// Questions, points and results.
 pub struct Sweep {
     examples: Vec<Example>,
     runs: Vec<Run>,
@@ -89,17 +83,14 @@ impl Sweep {
         Self { examples, runs, results, seed }
     }
 
-    /// How many questions there are.
     pub fn len(&self) -> usize {
         self.examples.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.examples.is_empty()
     }
 
-    /// What has come in so far.
     pub fn results(&self) -> &Results {
         &self.results
     }

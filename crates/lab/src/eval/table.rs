@@ -13,7 +13,6 @@ use crate::{
     statistics::{Estimate, estimate, median, percentile},
 };
 
-/// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
@@ -28,51 +27,39 @@ pub enum RowKind {
     Oracle,
 }
 
-/// One row.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// As the table names it.
     pub name: String,
-    /// How it came about.
     pub mode: RowKind,
     pub router: Option<String>,
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,
-    /// The share that was allowed.
     pub budget: Option<f32>,
     /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
-    /// How many questions were answered.
     pub questions: usize,
     /// Share of right answers; `None` for open-ended texts.
     pub accuracy: Option<f64>,
     /// Where 95 % of redrawn accuracies begin.
     pub accuracy_low: Option<f64>,
-    /// And where they end.
     pub accuracy_high: Option<f64>,
     /// The part of the way from small to large.
     pub gap_recovered: Option<f64>,
     /// Tokens from the cloud, divided by all.
     pub routed_share: f64,
-    /// Times the cloud was asked.
     pub cloud_calls: usize,
     /// Tokens the cloud wrote, look-ahead included.
     pub cloud_tokens: usize,
     /// Tokens the cloud read, where it said so.
     pub cloud_prefilled: Option<usize>,
-    /// Tokens of an answer, on average.
     pub tokens_per_answer: f64,
-    /// Characters of an answer, on average.
     pub characters_per_answer: f64,
     /// Gigabytes of weights and caches moved through memory an answer, on both sides.
     pub gigabytes_per_answer: Option<f64>,
     /// From the prompt to the first token: the middle of all answers.
     pub first_token_ms: Option<f64>,
-    /// The middle of all gaps between accepted spans.
     pub between_tokens_p50_ms: Option<f64>,
-    /// 95 % of the gaps are shorter.
     pub between_tokens_p95_ms: Option<f64>,
-    /// Tokens, divided by the time they took.
     pub tokens_per_second: Option<f64>,
     /// Milliseconds a token, by where they went.
     pub split: Option<TimeSplit>,
@@ -85,15 +72,12 @@ pub struct Row {
 /// One router against another at the same budget, on the same questions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// The point that is looked at.
     pub of: String,
-    /// The one it is compared with.
     pub to: String,
     /// Accuracy of the first less that of the second.
     pub accuracy: f64,
     /// Where 95 % of redrawn differences begin.
     pub low: f64,
-    /// And where they end.
     pub high: f64,
 }
 
@@ -108,7 +92,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// What a record says.
     pub fn of(record: &Record) -> Self {
         let seed = record.about.seed;
         let by_point = by_point(record);

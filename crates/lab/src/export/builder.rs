@@ -11,14 +11,12 @@ const WRITER_VERSION: &str = "0.1.0";
 /// Operations of ONNX Runtime's own.
 const MICROSOFT: &str = "com.microsoft";
 
-/// An attribute's name and value.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute {
     Int(&'static str, i64),
     Float(&'static str, f32),
 }
 
-/// A graph being written.
 #[derive(Debug, Default)]
 pub struct Builder {
     graph: Message,
@@ -132,7 +130,6 @@ impl Builder {
     }
 }
 
-/// A dimension of an input or output.
 #[derive(Clone, Copy, Debug)]
 pub enum Dim<'a> {
     Fixed(usize),

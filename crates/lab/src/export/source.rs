@@ -29,7 +29,6 @@ pub struct Lora {
     pub scale: f32,
 }
 
-/// A GGUF file and the adapters that go into it.
 pub struct Source {
     path: PathBuf,
     content: Content,

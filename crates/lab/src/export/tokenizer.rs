@@ -27,7 +27,6 @@ const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 
-/// What kind of tokenizer it is.
 enum Kind {
     /// Bytes spelled as letters, words cut by a pattern.
     Bytes { words: Json, whole_words: bool },
@@ -35,7 +34,6 @@ enum Kind {
     Pieces { leading_space: bool },
 }
 
-/// A tokenizer, ready to be written.
 pub struct Tokenizer {
     kind: Kind,
     tokens: Vec<String>,
@@ -114,7 +112,6 @@ impl Tokenizer {
         ends
     }
 
-    /// `tokenizer.json`.
     pub fn json(&self) -> Json {
         // Logits that no token belongs to have names in GGUF files alone.
         let used = self.tokens.iter().enumerate().filter(|(id, _)| self.kind(*id) != UNUSED);
@@ -167,7 +164,6 @@ impl Tokenizer {
         whole
     }
 
-    /// `tokenizer_config.json`.
     pub fn config(&self) -> Json {
         let class = match self.kind {
             Kind::Bytes { .. } => "GPT2Tokenizer",
@@ -182,7 +178,6 @@ impl Tokenizer {
         })
     }
 
-    /// `generation_config.json`.
     pub fn generation_config(&self) -> Json {
         json!({
             "bos_token_id": self.bos, "eos_token_id": self.ends(), "pad_token_id": self.pad,

@@ -21,17 +21,13 @@ use crate::{
 const FEWEST: usize = 8;
 const MOST_BINS: usize = 8;
 
-/// Answers with like scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bin {
     pub score: f64,
-    /// How many of them were right.
     pub right: f64,
     /// Where the share of right answers lies, 95 % sure.
     pub low: f64,
-    /// And up to where.
     pub high: f64,
-    /// How many they are.
     pub answers: usize,
 }
 
@@ -45,16 +41,13 @@ pub struct Reliability {
     pub separation: Option<f64>,
 }
 
-/// What one router's scores say of answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
     pub router: String,
     /// Whose answers these are.
     pub point: String,
     pub answers: usize,
-    /// By the mean score of an answer.
     pub mean: Reliability,
-    /// By its lowest score.
     pub lowest: Reliability,
 }
 

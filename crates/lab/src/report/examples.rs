@@ -11,7 +11,6 @@ use crate::eval::results::{Outcome, Question, Record, TokenRecord};
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;
 
-/// Why an answer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -43,7 +42,6 @@ impl Reason {
     }
 }
 
-/// One accepted token.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Token {
     pub text: String,
@@ -53,25 +51,20 @@ pub struct Token {
     pub hint: String,
 }
 
-/// An answer, token by token.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     pub name: String,
-    /// How it turned out.
     pub verdict: String,
     pub tokens: Vec<Token>,
 }
 
-/// A question with its answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Example {
-    /// Why it is shown.
     pub reason: &'static str,
     /// Whether it speaks for joint decoding.
     pub good: bool,
     pub id: String,
     pub prompt: String,
-    /// The right answer, if there is one.
     pub right: Option<String>,
     pub joint: Answer,
     pub alone: Vec<Answer>,
@@ -90,7 +83,6 @@ pub struct Changes {
     pub missed: usize,
 }
 
-/// Examples of one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examples {
     pub point: String,

@@ -8,7 +8,6 @@ use std::{
 use super::Report;
 use crate::{Error, eval::Record};
 
-/// What is read, and what is written.
 #[derive(Clone, Debug)]
 pub struct ReportFiles {
     /// Results, a section each.
@@ -47,7 +46,6 @@ impl ReportFiles {
         Ok(())
     }
 
-    /// Reads the results and writes the report.
     pub fn write(&self) -> Result<Report, Error> {
         let records =
             self.results.iter().map(|path| Record::read(path)).collect::<Result<Vec<_>, _>>()?;

@@ -8,12 +8,10 @@ use crate::{
     statistics::Estimate,
 };
 
-/// A table as it is read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
     /// What the columns are; the first names the row.
     pub columns: Vec<String>,
-    /// One cell a column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -77,7 +75,6 @@ pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
     )
 }
 
-/// The first router against the others.
 pub fn of_differences(differences: &[Difference]) -> Grid {
     Grid::new(
         differences,

@@ -14,11 +14,9 @@ use crate::{
     statistics::{Estimate, estimate},
 };
 
-/// The measure of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// The share of right answers.
     Accuracy,
     /// The log-likelihood a character under the large model.
     Likelihood,

@@ -29,7 +29,6 @@ use section::{Section, TaskSummary};
 
 pub use files::ReportFiles;
 
-/// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
     #[error("a plot could not be drawn: {reason}")]
@@ -38,7 +37,6 @@ pub enum ReportError {
     Template(#[from] minijinja::Error),
 }
 
-/// What one or several records say.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     title: String,

@@ -30,7 +30,6 @@ pub struct Fact {
     pub value: String,
 }
 
-/// One task, ready to be written.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
     pub heading: String,
@@ -60,7 +59,6 @@ pub struct Section {
     pub figures: TaskSummary,
 }
 
-/// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskSummary {
     about: ResultsInfo,

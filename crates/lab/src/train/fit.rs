@@ -21,7 +21,6 @@ const DROPOUT: f32 = 0.1;
 /// Of AdamW, for the matrices.
 const WEIGHT_DECAY: f32 = 1e-2;
 
-/// A sample and what is to be learnt from it.
 #[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) sample: &'a Sample,
@@ -34,7 +33,6 @@ pub(super) struct Fitted {
     pub(super) outputs: Vec<f32>,
 }
 
-/// What a network is fitted to.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) training: &'a [Task<'a>],

@@ -46,12 +46,10 @@ pub use gather::gather;
 pub use options::Options;
 pub use split::{Part, split};
 
-/// What the samples are from.
 #[derive(Clone, Debug)]
 pub struct SampleOrigin {
     /// The length of the model's hidden state.
     pub hidden: usize,
-    /// The fingerprint of the model and its adapters.
     pub model: String,
     pub model_name: String,
     /// A digest of the samples.
@@ -60,10 +58,8 @@ pub struct SampleOrigin {
     pub ids: bool,
 }
 
-/// One pass over the training samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
-    /// From 1.
     pub number: usize,
     /// Mean loss while learning.
     pub training_loss: f32,
@@ -73,7 +69,6 @@ pub struct Epoch {
     pub best: bool,
 }
 
-/// What training gives.
 #[derive(Clone, Debug)]
 pub struct Trained {
     pub file: RouterFile,

@@ -23,12 +23,10 @@ pub(super) struct Block {
     pub(super) scale: Var,
     /// What is added to them.
     pub(super) shift: Var,
-    /// Running mean of the outputs.
     pub(super) mean: Tensor,
     pub(super) variance: Tensor,
 }
 
-/// Two blocks and a linear map to one output.
 pub(super) struct Network {
     pub(super) blocks: [Block; 2],
     pub(super) weight: Var,

@@ -5,7 +5,6 @@ use thiserror::Error;
 
 use super::Curves;
 
-/// The picture could not be drawn.
 #[derive(Debug, Error)]
 #[error("the curves could not be drawn: {why}")]
 pub struct PlotError {

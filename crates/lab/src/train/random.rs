@@ -37,7 +37,6 @@ impl Random {
         mask
     }
 
-    /// Puts a slice in random order.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, (self.next() % (last as u64 + 1)) as usize);

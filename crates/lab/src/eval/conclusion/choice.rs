@@ -28,7 +28,6 @@ pub fn choice(text: &str, labels: &[String], texts: &[String]) -> Option<String>
     choices.alone(&text).map(str::to_owned)
 }
 
-/// What a conclusion says.
 enum Statement<'a> {
     Label(&'a str),
     /// Something that is no choice, or several.

@@ -62,7 +62,6 @@ fn concluded(text: &str) -> Option<String> {
     (end && !found.in_sum()).then(|| found.value.to_string())
 }
 
-/// A number, and where it stands.
 struct Found<'a> {
     value: Value,
     before: &'a str,
@@ -81,7 +80,6 @@ impl Found<'_> {
     }
 }
 
-/// The numbers of a cleaned text.
 fn numbers(text: &str) -> impl Iterator<Item = Found<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -18,10 +18,8 @@ use super::{
 };
 use crate::eval::table::Row;
 
-/// A plot with its words.
 #[derive(Clone, Debug, Serialize)]
 pub struct Picture {
-    /// Its name in the section.
     pub name: &'static str,
     pub title: String,
     /// For those who cannot see it.
@@ -29,15 +27,12 @@ pub struct Picture {
     /// Below it: what it shows, and what it does not.
     pub caption: String,
     pub drawing: Drawing,
-    /// What the lines or parts are.
     pub legend: Vec<Key>,
 }
 
-/// An entry of a legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Key {
     pub name: String,
-    /// What it looks like.
     pub swatch: Drawing,
 }
 

@@ -15,7 +15,6 @@ use crate::report::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
     Mean,
-    /// The lowest of them.
     Lowest,
 }
 

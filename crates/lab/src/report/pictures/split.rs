@@ -55,7 +55,6 @@ pub fn picture(rows: &[Row], first: Option<&str>) -> Result<Option<Picture>, Rep
     }))
 }
 
-/// The numbers of the bars.
 pub fn grid(rows: &[Row], first: Option<&str>) -> Grid {
     let part = |at: usize| {
         move |(_, split): &(String, TimeSplit)| {

@@ -22,17 +22,13 @@ const WHISKER: f64 = 0.45;
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 
-/// One direction of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub name: String,
-    /// From where to where.
     pub range: Range<f64>,
-    /// How its numbers are written.
     pub number: fn(f64) -> String,
 }
 
-/// A measured point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPoint {
     pub x: f64,
@@ -42,7 +38,6 @@ pub struct DataPoint {
     pub label: Option<String>,
 }
 
-/// How a line shows its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
     Band,
@@ -55,11 +50,9 @@ pub enum Intervals {
 /// Points that belong together, from left to right.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// As the legend names it.
     pub name: String,
     pub style: Style,
     pub data_points: Vec<DataPoint>,
-    /// How it shows its intervals.
     pub intervals: Intervals,
 }
 
@@ -70,7 +63,6 @@ pub struct Level {
     pub y: f64,
 }
 
-/// A plot of lines.
 #[derive(Clone, Debug)]
 pub struct Curves {
     pub x: Axis,
