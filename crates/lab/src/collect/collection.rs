@@ -11,8 +11,8 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Write},
+    fs::{self, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -116,33 +116,23 @@ impl Collection {
 
     /// Says what differs where something else is to be collected.
     pub(super) fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
-        let (a, b) = (&self.info, other);
-        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Mismatch {
-            path: self.folder.clone(),
-            what,
-            there: there.to_string(),
-            here: here.to_string(),
+        let compared = |what, same: bool, shown: fn(&CollectionInfo) -> String| {
+            if same {
+                return Ok(());
+            }
+            let (path, there, here) = (self.folder.clone(), shown(&self.info), shown(other));
+            Err(CollectionError::Mismatch { path, what, there, here })
         };
-        if a.model != b.model {
-            return Err(differs("the edge", &a.model_name, &b.model_name));
-        }
-        if a.hidden != b.hidden {
-            return Err(differs("the length of hidden states", &a.hidden, &b.hidden));
-        }
-        if a.cloud != b.cloud {
-            return Err(differs("the cloud", &a.cloud, &b.cloud));
-        }
-        if a.examples != b.examples {
-            return Err(differs("the data", &a.examples, &b.examples));
-        }
-        if a.exchange != b.exchange {
-            let name = |e| format!("{e:?}").to_lowercase();
-            return Err(differs("what travels", &name(a.exchange), &name(b.exchange)));
-        }
-        if a.seed != b.seed {
-            return Err(differs("the seed", &a.seed, &b.seed));
-        }
-        Ok(())
+        let (a, b) = (&self.info, other);
+        compared("the edge", a.model == b.model, |info| info.model_name.clone())?;
+        let hidden = a.hidden == b.hidden;
+        compared("the length of hidden states", hidden, |info| info.hidden.to_string())?;
+        compared("the cloud", a.cloud == b.cloud, |info| info.cloud.clone())?;
+        compared("the data", a.examples == b.examples, |info| info.examples.clone())?;
+        compared("what travels", a.exchange == b.exchange, |info| {
+            format!("{:?}", info.exchange).to_lowercase()
+        })?;
+        compared("the seed", a.seed == b.seed, |info| info.seed.to_string())
     }
 
     /// Opens a collection that was made before.
@@ -319,7 +309,7 @@ impl Collection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleSet {
-    /// AnswerStyle answers, read with teacher forcing.
+    /// Worked answers, read with teacher forcing.
     Forced,
     Joint,
 }
@@ -347,20 +337,14 @@ fn repair(path: &Path) -> io::Result<()> {
 
 /// Whole lines only: somebody may be writing the last one.
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(source) => return Err(io_error(path, source)),
+    let written = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+        written => written.map_err(|source| io_error(path, source))?,
     };
-    let mut file = BufReader::new(file);
-    let (mut all, mut line) = (vec![], String::new());
-    while file.read_line(&mut line).map_err(|source| io_error(path, source))? > 0 {
-        if line.ends_with('\n') && line.len() > 1 {
-            all.push(serde_json::from_str(&line).map_err(|e| malformed(path, e.to_string()))?);
-        }
-        line.clear();
-    }
-    Ok(all)
+    let lines = written.split_inclusive(|&byte| byte == b'\n');
+    let whole = lines.filter(|line| line.len() > 1 && line.ends_with(b"\n"));
+    let parse = |line| serde_json::from_slice(line).map_err(|e| malformed(path, e.to_string()));
+    whole.map(parse).collect()
 }
 
 pub(super) fn io_error(path: &Path, source: io::Error) -> CollectionError {
@@ -372,4 +356,4 @@ fn malformed(path: &Path, reason: String) -> CollectionError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -135,11 +135,11 @@ pub fn write_shard(path: &Path, hidden_len: usize, samples: &[Sample]) -> Result
     file.add("position", &[n], &column(samples, |s| s.position));
     let bytes =
         file.bytes().map_err(|why| SampleError::Malformed { path: path.to_owned(), why })?;
-    atomic::write(path, &bytes).map_err(|source| SampleError::Io {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    })
+    atomic::write(path, &bytes).map_err(|source| io_error("write", path, source))
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> SampleError {
+    SampleError::Io { action, path: path.to_owned(), source }
 }
 
 fn column<T>(samples: &[Sample], field: impl Fn(&Sample) -> T) -> Vec<T> {
@@ -147,12 +147,7 @@ fn column<T>(samples: &[Sample], field: impl Fn(&Sample) -> T) -> Vec<T> {
 }
 
 pub fn read_shard(path: &Path) -> Result<Vec<Sample>, SampleError> {
-    let bytes = fs::read(path).map_err(|source| SampleError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    parse(path, &bytes)
+    parse(path, &fs::read(path).map_err(|source| io_error("read", path, source))?)
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
@@ -173,16 +168,15 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
     let example: Vec<u32> = file.read("example", &[n]).map_err(malformed)?;
     let position: Vec<u32> = file.read("position", &[n]).map_err(malformed)?;
 
-    let unknown = |field, value| SampleError::Code { path: path.to_owned(), field, value };
+    let unknown = |(field, value)| SampleError::Code { path: path.to_owned(), field, value };
     let (features, _) = features.as_chunks::<FEATURES>();
     let sample = |i: usize| {
         Ok(Sample {
             hidden: hidden[i * hidden_len..(i + 1) * hidden_len].to_vec(),
             features: features[i],
-            label: decode(&LABELS, label[i]).ok_or_else(|| unknown("label", label[i]))?,
-            label_source: decode(&LABEL_SOURCES, found[i])
-                .ok_or_else(|| unknown("found", found[i]))?,
-            agrees: decode(&AGREES, agrees[i]).ok_or_else(|| unknown("agrees", agrees[i]))?,
+            label: decode(&LABELS, "label", label[i]).map_err(unknown)?,
+            label_source: decode(&LABEL_SOURCES, "found", found[i]).map_err(unknown)?,
+            agrees: decode(&AGREES, "agrees", agrees[i]).map_err(unknown)?,
             edge_logprob: edge_logprob[i],
             cloud_logprob: cloud_logprob[i],
             example: example[i],
@@ -192,8 +186,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
     (0..n).map(sample).collect()
 }
 
-fn decode<T: Copy>(codes: &[T], value: u8) -> Option<T> {
-    codes.get(usize::from(value)).copied()
+fn decode<T: Copy>(codes: &[T], field: &'static str, value: u8) -> Result<T, (&'static str, u8)> {
+    codes.get(usize::from(value)).copied().ok_or((field, value))
 }
 
 #[cfg(test)]

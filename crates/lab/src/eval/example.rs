@@ -1,12 +1,6 @@
 //! Questions, how they are put, and worked answers where they are known.
 
-use std::path::Path;
-
-use crate::eval::{
-    compare::Compare,
-    conclusion,
-    read::{self, ReadError},
-};
+use crate::eval::{compare::Compare, conclusion};
 
 /// How a choice is to be explained, and concluded with.
 const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
@@ -58,12 +52,6 @@ pub struct Example {
 }
 
 impl Example {
-    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What
-    /// is measured is read by [`read`](read::read), which asks for more.
-    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
-        read::any(path, worked)
-    }
-
     pub fn prompt(&self) -> String {
         match &self.task {
             Task::Choice { question, labels, texts, .. } => {
@@ -133,7 +121,8 @@ mod tests {
     use crate::eval::row::Row;
 
     fn parse(line: &str, worked: AnswerStyle) -> Result<Example, String> {
-        Row::parse(line)?.any("f:3".into(), worked)
+        let row = Row::parse(line)?;
+        row.example(row.shape()?, worked, "f:3".into())
     }
 
     const MINES: &str = r#"{"id": "m", "question": " Where are mines? ", "choices": {"label":

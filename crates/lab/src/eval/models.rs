@@ -8,7 +8,7 @@ use tandem::{Pair, Prompt, Tandem};
 
 use super::{
     DecodeOptions, Decoder,
-    costs::{Footprint, Sizes},
+    costs::{Costs, Footprint, Sizes, costs},
 };
 use crate::{
     Error,
@@ -18,7 +18,7 @@ use crate::{
 /// A worker, and what it needs to know of the run.
 pub(super) struct PairDecoder {
     tandem: Tandem,
-    worker: Worker,
+    pub(super) worker: Worker,
     networks: Vec<Delay>,
     system: String,
     max_tokens: usize,
@@ -51,10 +51,6 @@ impl PairDecoder {
             sizes: Sizes { edge, cloud: about.footprint.map(footprint) },
             decoding: Duration::ZERO,
         })
-    }
-
-    pub(super) async fn close(&mut self) -> Result<(), Error> {
-        self.worker.close().await
     }
 
     fn messages(&self, prompt: &str) -> [Message; 2] {
@@ -130,12 +126,8 @@ impl Decoder for PairDecoder {
         Ok(sum.map(|sum| sum / characters as f64))
     }
 
-    fn count(&self, prompt: &str) -> Result<usize, Error> {
+    fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Error> {
         let prompt = Prompt::Messages(self.messages(prompt).to_vec());
-        Ok(self.tandem.pair().tokens(&prompt)?.len())
-    }
-
-    fn sizes(&self) -> Sizes {
-        self.sizes
+        Ok(costs(transcript, self.tandem.pair().tokens(&prompt)?.len(), &self.sizes))
     }
 }

@@ -32,7 +32,7 @@ pub enum ReadError {
         path.display(),
         first.display()
     )]
-    Twice { id: String, path: PathBuf, line: usize, first: PathBuf, first_line: usize },
+    DuplicateId { id: String, path: PathBuf, line: usize, first: PathBuf, first_line: usize },
     #[error("the task {task} wants a file of questions; each line is {}", task.wanted())]
     NoData { task: TaskName },
     #[error("the task {task} has questions of its own; {} is not read", path.display())]
@@ -64,15 +64,20 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
     Ok(all.found)
 }
 
-pub(crate) fn any(path: &Path, worked: AnswerStyle) -> Result<Vec<Example>, ReadError> {
-    let text = text(path)?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let example = |(line, text): (usize, &str)| {
-        let example = Row::parse(text).and_then(|row| row.any(format!("{stem}:{line}"), worked));
-        let path = path.to_owned();
-        example.map_err(|reason| ReadError::Line { path, line, reason, wanted: ANY })
-    };
-    lines(&text).map(example).collect()
+impl Example {
+    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What is
+    /// measured is read by [`read`], which asks for more.
+    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
+        let text = text(path)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let example = |(line, text): (usize, &str)| {
+            let example = Row::parse(text)
+                .and_then(|row| row.example(row.shape()?, worked, format!("{stem}:{line}")));
+            let path = path.to_owned();
+            example.map_err(|reason| ReadError::Line { path, line, reason, wanted: ANY })
+        };
+        lines(&text).map(example).collect()
+    }
 }
 
 struct Questions {
@@ -86,25 +91,21 @@ impl Questions {
         let wanted = self.task.wanted();
         let before = self.found.len();
         for (line, text) in lines(text) {
-            let example = Row::parse(text)
-                .and_then(|row| row.of(self.task, format!("{name}:{line}")))
-                .map_err(|reason| ReadError::Line {
-                    path: path.to_owned(),
-                    line,
-                    reason,
-                    wanted,
-                })?;
+            let (style, place) = (AnswerStyle::AsGiven, format!("{name}:{line}"));
+            let example = Row::parse(text).and_then(|row| row.example(self.task, style, place));
+            let failed = |reason| ReadError::Line { path: path.to_owned(), line, reason, wanted };
+            let example = example.map_err(failed)?;
             let place = (path.to_owned(), line);
             if let Some((first, first_line)) = self.places.insert(example.id.clone(), place) {
                 let (id, path) = (example.id, path.to_owned());
-                return Err(ReadError::Twice { id, path, line, first, first_line });
+                return Err(ReadError::DuplicateId { id, path, line, first, first_line });
             }
             self.found.push(example);
         }
-        match self.found.len() == before {
-            true => Err(ReadError::Empty { path: path.to_owned(), wanted }),
-            false => Ok(()),
+        if self.found.len() == before {
+            return Err(ReadError::Empty { path: path.to_owned(), wanted });
         }
+        Ok(())
     }
 }
 

@@ -130,6 +130,11 @@ impl Outcome {
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
+
+    /// 1 for a right answer and 0 for a wrong one.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.right.map(|right| f64::from(u8::from(right)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -155,8 +155,8 @@ impl Evaluation {
     /// Answers what has no answer yet. May be dropped at any time: another run resumes.
     pub async fn run(&self, progress: Arc<dyn Progress>) -> Result<RunTime, Error> {
         let EvalConfig { system, max_tokens, points, parallel, .. } = &self.config;
-        let parallel = (*parallel).min(self.sweep.len());
-        progress.begin("answering", self.sweep.len());
+        let parallel = (*parallel).min(self.sweep.questions());
+        progress.begin("answering", self.sweep.questions());
         let mut decoders = vec![];
         for _ in 0..parallel {
             let networks = &points.networks;
@@ -177,9 +177,9 @@ impl Evaluation {
             }
         };
         let mut decoding = Duration::ZERO;
-        let questions = (0..self.sweep.len()).collect();
+        let questions = (0..self.sweep.questions()).collect();
         for mut decoder in share_work(decoders, questions, answer).await? {
-            decoder.close().await?;
+            decoder.worker.close().await?;
             decoding += decoder.decoding;
         }
         progress.end();

@@ -10,7 +10,7 @@ use tandem::{Mode, NamedRouter};
 
 use crate::eval::{
     Example,
-    costs::{Sizes, costs},
+    costs::Costs,
     results::{Outcome, Point, Question, Results, ResultsError, Spent, TokenRecord},
 };
 
@@ -39,9 +39,7 @@ pub trait Decoder: Send {
         answer: &str,
     ) -> impl Future<Output = Result<Option<f64>, Self::Error>> + Send;
 
-    fn count(&self, prompt: &str) -> Result<usize, Self::Error>;
-
-    fn sizes(&self) -> Sizes;
+    fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Self::Error>;
 }
 
 pub struct DecodeOptions {
@@ -83,12 +81,8 @@ impl Sweep {
         Self { examples, runs, results, seed }
     }
 
-    pub fn len(&self) -> usize {
+    pub fn questions(&self) -> usize {
         self.examples.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.examples.is_empty()
     }
 
     pub fn results(&self) -> &Results {
@@ -124,7 +118,7 @@ impl Sweep {
             let options = DecodeOptions { mode, router, policy: policy.clone(), rtt_ms };
             let transcript = decoder.decode(&prompt, options).await?;
             let mut outcome = self.outcome(example, run, &transcript, &policy);
-            outcome.costs = costs(&transcript, decoder.count(&prompt)?, &decoder.sizes());
+            outcome.costs = decoder.costs(&prompt, &transcript)?;
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }
@@ -216,7 +210,11 @@ mod tests {
     use router::RouterKind;
 
     use super::*;
-    use crate::eval::{ResultsInfo, Table, Task, table::RowKind};
+    use crate::eval::{
+        ResultsInfo, Table, Task,
+        costs::{Sizes, costs},
+        table::RowKind,
+    };
 
     const WORDS: [&str; 5] = [" so", " the answer is", " (", "a", "b"];
     /// What both models write; the label between the parentheses is their own.
@@ -336,12 +334,8 @@ mod tests {
             Ok(Some(-(answer.len() as f64)))
         }
 
-        fn count(&self, _: &str) -> Result<usize, ResultsError> {
-            Ok(1)
-        }
-
-        fn sizes(&self) -> Sizes {
-            Sizes::default()
+        fn costs(&self, _: &str, transcript: &Transcript) -> Result<Costs, ResultsError> {
+            Ok(costs(transcript, 1, &Sizes::default()))
         }
     }
 

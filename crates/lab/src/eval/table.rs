@@ -10,7 +10,7 @@ use crate::{
         costs::TimeSplit,
         results::{Outcome, Point, Record},
     },
-    statistics::{Estimate, estimate, median, percentile},
+    statistics::{estimate, median, percentile},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,7 +40,7 @@ pub struct Row {
     pub questions: usize,
     /// Share of right answers; `None` for open-ended texts.
     pub accuracy: Option<f64>,
-    /// Where 95 % of redrawn accuracies begin.
+    /// From here to `accuracy_high` lie 95 % of redrawn accuracies.
     pub accuracy_low: Option<f64>,
     pub accuracy_high: Option<f64>,
     /// The part of the way from small to large.
@@ -76,7 +76,7 @@ pub struct Difference {
     pub to: String,
     /// Accuracy of the first less that of the second.
     pub accuracy: f64,
-    /// Where 95 % of redrawn differences begin.
+    /// From here to `high` lie 95 % of redrawn differences.
     pub low: f64,
     pub high: f64,
 }
@@ -94,22 +94,15 @@ pub struct Table {
 impl Table {
     pub fn of(record: &Record) -> Self {
         let seed = record.about.seed;
-        let by_point = by_point(record);
-        let outcomes =
-            |name: &str| by_point.get(name).map_or(&[] as &[&Outcome], |all| all.as_slice());
-        let alone = |mode: Mode| {
-            let of_mode = record.points.iter().find(|p| p.mode == mode);
-            of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
-        };
-        let alone = &ModelsAlone::new(alone(Mode::Small), alone(Mode::Large));
+        let by_point = ByPoint::new(record);
+        let alone = &ModelsAlone::new(by_point.first(Mode::Small), by_point.first(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
-                rows.extend(row(point, outcomes(&point.name), alone, seed));
+                rows.extend(row(point, by_point.get(&point.name), alone, seed));
             }
         }
-        let whole = whole_answers(record, &by_point, alone, seed);
-        rows.extend(whole);
+        rows.extend(whole_answers(record, &by_point, alone, seed));
         Self { rows, differences: differences(record, &by_point) }
     }
 }
@@ -119,12 +112,11 @@ struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
 
 impl<'a> ModelsAlone<'a> {
     fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
-        let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
         let large: HashMap<_, _> =
-            large.iter().filter_map(|o| Some((o.id.as_str(), right(o)?))).collect();
+            large.iter().filter_map(|o| Some((o.id.as_str(), o.accuracy()?))).collect();
         let both = |o: &&'a Outcome| {
             let id = o.id.as_str();
-            Some((id, (right(o)?, *large.get(id)?)))
+            Some((id, (o.accuracy()?, *large.get(id)?)))
         };
         Self(small.iter().filter_map(both).collect())
     }
@@ -146,39 +138,42 @@ fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
     (gap.abs() > 1e-9).then(|| (joint - small) / gap)
 }
 
-type ByPoint<'a> = HashMap<&'a str, Vec<&'a Outcome>>;
+/// A record, and its answers by the names of their points.
+struct ByPoint<'a>(&'a Record, HashMap<&'a str, Vec<&'a Outcome>>);
 
-fn by_point(record: &Record) -> ByPoint<'_> {
-    let mut by_point: ByPoint = HashMap::new();
-    for outcome in &record.outcomes {
-        by_point.entry(outcome.point.as_str()).or_default().push(outcome);
+impl<'a> ByPoint<'a> {
+    fn new(record: &'a Record) -> Self {
+        let mut by_point: HashMap<_, Vec<_>> = HashMap::new();
+        for outcome in &record.outcomes {
+            by_point.entry(outcome.point.as_str()).or_default().push(outcome);
+        }
+        Self(record, by_point)
     }
-    by_point
-}
 
-fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
-    let right: Option<Vec<f64>> =
-        outcomes.iter().map(|o| o.right.map(|right| f64::from(u8::from(right)))).collect();
-    estimate(&right?, seed)
+    fn get(&self, name: &str) -> &[&'a Outcome] {
+        self.1.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Those of the first point of this mode.
+    fn first(&self, mode: Mode) -> &[&'a Outcome] {
+        let point = self.0.points.iter().find(|p| p.mode == mode);
+        point.map(|point| self.get(&point.name)).unwrap_or_default()
+    }
 }
 
 fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
     if outcomes.is_empty() {
         return None;
     }
-    let accuracy = accuracy(outcomes, seed);
+    let right: Option<Vec<f64>> = outcomes.iter().map(|o| o.accuracy()).collect();
+    let accuracy = right.and_then(|right| estimate(&right, seed));
     let count = outcomes.len() as f64;
     let sum = |f: fn(&Outcome) -> usize| outcomes.iter().map(|o| f(o)).sum::<usize>();
     let tokens = sum(|o| o.costs.tokens).max(1);
-    let all = |f: fn(&Outcome) -> Option<f64>| -> Option<Vec<f64>> {
-        outcomes.iter().map(|o| f(o)).collect()
-    };
-    let total = |f: fn(&Outcome) -> Option<f64>| all(f).map(|v| v.iter().sum::<f64>());
+    let total = |f: fn(&Outcome) -> Option<f64>| outcomes.iter().map(|o| f(o)).sum::<Option<f64>>();
     let between: Vec<f64> =
         outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
     let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
-    let mut split = TimeSplit::default();
-    outcomes.iter().for_each(|o| split.add(&o.costs.split));
     let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
@@ -212,7 +207,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         between_tokens_p50_ms: median(between.iter().copied()),
         between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
-        split: Some(split.scaled(1.0 / tokens as f64)),
+        split: Some(TimeSplit::per_token(outcomes.iter().map(|o| &o.costs.split), tokens)),
         likelihood: total(|o| o.likelihood).map(|sum| sum / count),
         distinct: outcomes[0].likelihood.and_then(|_| {
             let texts: Vec<f64> = outcomes.iter().filter_map(|o| distinct(&o.text())).collect();
@@ -236,9 +231,7 @@ fn distinct(text: &str) -> Option<f64> {
 /// oracle.
 fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
-        let point = record.points.iter().find(|p| p.mode == mode);
-        let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));
-        outcomes.into_iter().flatten().map(|o| (o.id.as_str(), *o)).collect()
+        by_point.first(mode).iter().map(|&o| (o.id.as_str(), o)).collect()
     };
     let (small, large) = (answers(Mode::Small), answers(Mode::Large));
     let mut budgets: Vec<f32> = record.points.iter().filter_map(|p| p.budget).collect();
@@ -268,11 +261,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed:
             let (router, budget) = (router.map(str::to_owned), Some(budget));
             let point = Point { name, mode: Mode::Joint, router, budget, ..Point::default() };
             let row = row(&point, &chosen, alone, seed)?;
-            // The tokens of an answer by the large model are all its own.
-            let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
-            let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
-            let routed_share = routed as f64 / all.max(1) as f64;
-            Some(Row { mode, routed_share, threshold: None, ..row })
+            Some(Row { mode, threshold: None, ..row })
         };
         let percent = f64::from((budget * 10_000.0).round()) / 100.0;
         for (router, trust) in &orders {
@@ -320,8 +309,8 @@ fn spend<'a>(
 
 fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
     let right = |name: &str| -> BTreeMap<&str, f64> {
-        let of = by_point.get(name).into_iter().flatten();
-        of.filter_map(|o| Some((o.id.as_str(), f64::from(u8::from(o.right?))))).collect()
+        let outcomes = by_point.get(name).iter();
+        outcomes.filter_map(|o| Some((o.id.as_str(), o.accuracy()?))).collect()
     };
     let joint: Vec<&Point> = record.points.iter().filter(|p| p.mode == Mode::Joint).collect();
     let Some(first) = joint.first().map(|p| p.router.clone()) else { return vec![] };

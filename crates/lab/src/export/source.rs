@@ -62,6 +62,21 @@ fn open(path: &Path) -> Result<(Content, BufReader<File>), ExportError> {
     Ok((content, file))
 }
 
+/// A whole number, whatever its width.
+pub fn int(value: &Value) -> Option<i64> {
+    match *value {
+        Value::I8(n) => Some(n.into()),
+        Value::U8(n) => Some(n.into()),
+        Value::I16(n) => Some(n.into()),
+        Value::U16(n) => Some(n.into()),
+        Value::I32(n) => Some(n.into()),
+        Value::U32(n) => Some(n.into()),
+        Value::I64(n) => Some(n),
+        Value::U64(n) => n.try_into().ok(),
+        _ => None,
+    }
+}
+
 /// The first line of an error: the rest is a trace of calls.
 fn plain(error: &candle_core::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
@@ -136,18 +151,8 @@ impl Source {
         self.index(&key)
     }
 
-    /// A whole number, whatever its width.
     pub fn index(&self, key: &str) -> Option<usize> {
-        let value = match *self.value(key)? {
-            Value::U8(n) => u64::from(n),
-            Value::U16(n) => u64::from(n),
-            Value::U32(n) => u64::from(n),
-            Value::U64(n) => n,
-            Value::I32(n) => u64::try_from(n).ok()?,
-            Value::I64(n) => u64::try_from(n).ok()?,
-            _ => return None,
-        };
-        usize::try_from(value).ok()
+        usize::try_from(int(self.value(key)?)?).ok()
     }
 
     /// A number with a fraction under the architecture's own prefix.

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use candle_core::quantized::gguf_file::Value;
 use serde_json::{Map, Value as Json, json};
 
-use super::{error::ExportError, source::Source};
+use super::{
+    error::ExportError,
+    source::{Source, int},
+};
 
 /// How the words of a text are told apart before they become tokens.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -182,18 +185,6 @@ impl Tokenizer {
         json!({
             "bos_token_id": self.bos, "eos_token_id": self.ends(), "pad_token_id": self.pad,
         })
-    }
-}
-
-fn int(value: &Value) -> Option<i64> {
-    match *value {
-        Value::I8(n) => Some(n.into()),
-        Value::U8(n) => Some(n.into()),
-        Value::I16(n) => Some(n.into()),
-        Value::U16(n) => Some(n.into()),
-        Value::I32(n) => Some(n.into()),
-        Value::U32(n) => Some(n.into()),
-        _ => None,
     }
 }
 

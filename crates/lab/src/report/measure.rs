@@ -49,7 +49,7 @@ impl Measure {
     /// What one answer is worth.
     pub fn weigh(self, outcome: &Outcome) -> Option<f64> {
         match self {
-            Self::Accuracy => outcome.right.map(|right| f64::from(u8::from(right))),
+            Self::Accuracy => outcome.accuracy(),
             Self::Likelihood => outcome.likelihood,
         }
     }

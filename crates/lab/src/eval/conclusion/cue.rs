@@ -157,6 +157,16 @@ pub fn sentence(text: &str) -> (&str, &str) {
     (text, "")
 }
 
+pub fn last_sentence(line: &str) -> &str {
+    let mut last = line.trim();
+    while let (_, rest) = sentence(last)
+        && !rest.trim().is_empty()
+    {
+        last = rest.trim();
+    }
+    last
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

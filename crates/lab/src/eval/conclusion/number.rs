@@ -1,7 +1,7 @@
 //! Which number an answer concludes with.
 
 use super::{
-    cue::{CueKind, boxes, cue_phrases, line, sentence},
+    cue::{CueKind, boxes, cue_phrases, last_sentence, line, sentence},
     value::{Value, clean, is_number, normal_number},
 };
 
@@ -41,12 +41,7 @@ fn first(said: &str) -> Option<String> {
 /// The last number of the last sentence, if that concludes and has come to its end.
 fn concluded(text: &str) -> Option<String> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    let mut said = last.trim();
-    while let (_, rest) = sentence(said)
-        && !rest.trim().is_empty()
-    {
-        said = rest.trim();
-    }
+    let said = last_sentence(last);
     let lower = said.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
     const CONCLUDING: [&str; 8] =
