@@ -21,7 +21,6 @@ pub struct Judgement {
     pub text: String,
     pub logprob: f32,
     pub chosen: bool,
-    /// What it would have chosen.
     pub greedy: String,
 }
 
@@ -41,7 +40,6 @@ pub struct Labelled {
     pub proposed: Token,
 }
 
-/// Labels every eligible position.
 pub fn label(
     reading: EdgeReading<'_>,
     vocabulary: &dyn Vocabulary,

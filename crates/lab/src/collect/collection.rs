@@ -135,7 +135,6 @@ impl Collection {
         compared("the seed", a.seed == b.seed, |info| info.seed.to_string())
     }
 
-    /// Opens a collection that was made before.
     pub fn read(folder: &Path) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
@@ -193,10 +192,7 @@ impl Collection {
             let path = self.open_path(shard);
             let mut lines = vec![];
             for place in open {
-                let line =
-                    serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
-                lines.extend(line);
-                lines.push(b'\n');
+                lines.extend(json_line(&path, place)?);
             }
             atomic::write(&path, &lines).map_err(|source| io_error(&path, source))?;
         }
@@ -230,10 +226,10 @@ impl Collection {
 
     pub fn add_rollout(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
         let path = self.rollouts_path(round);
-        let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
-        let failed = |source| io_error(&path, source);
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+        let line = json_line(&path, &rollout)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(&line));
+        written.map_err(|source| io_error(&path, source))
     }
 
     /// Everything, with what roll-outs found; the later round has the last word.
@@ -322,6 +318,12 @@ pub enum Round {
     Two,
 }
 
+fn json_line(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, CollectionError> {
+    let mut line = serde_json::to_vec(value).map_err(|e| malformed(path, e.to_string()))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Cuts off a last line that a kill cut short.
 fn repair(path: &Path) -> io::Result<()> {
     if !path.exists() {
@@ -343,7 +345,8 @@ fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionErro
     };
     let lines = written.split_inclusive(|&byte| byte == b'\n');
     let whole = lines.filter(|line| line.len() > 1 && line.ends_with(b"\n"));
-    let parse = |line| serde_json::from_slice(line).map_err(|e| malformed(path, e.to_string()));
+    let parse =
+        |line: &[u8]| serde_json::from_slice(line).map_err(|e| malformed(path, e.to_string()));
     whole.map(parse).collect()
 }
 

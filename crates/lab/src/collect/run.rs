@@ -34,10 +34,8 @@ pub struct CollectConfig {
     pub data: Vec<PathBuf>,
     /// Where worked answers name their choice.
     pub worked: AnswerStyle,
-    /// Only the first so many examples.
     pub limit: Option<usize>,
     pub output: PathBuf,
-    /// How many positions are rolled out at most.
     pub rollouts: usize,
     /// Whether positions that only the cloud got right are rolled out too, before the others.
     pub roll_out_asks: bool,

@@ -17,13 +17,11 @@ use router::{
 /// One position at which the edge proposed a token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The edge's last hidden state.
     pub hidden: Vec<f16>,
     /// The shape of its distribution; see [`features`](mod@router::features).
     pub features: [f32; FEATURES],
     /// Whether keeping its token was right.
     pub label: Label,
-    /// How that is known.
     pub label_source: LabelSource,
     /// The edge's log-probability of the reference's token; NaN when unknown.
     pub edge_logprob: f32,

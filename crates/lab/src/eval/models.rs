@@ -15,7 +15,6 @@ use crate::{
     worker::{Decoding, Worker},
 };
 
-/// A worker, and what it needs to know of the run.
 pub(super) struct PairDecoder {
     tandem: Tandem,
     pub(super) worker: Worker,

@@ -26,7 +26,6 @@ pub struct Points {
     pub targets: Vec<Target>,
     /// Whether asking at random is measured beside every target.
     pub random: bool,
-    /// Whether the cloud alone is measured.
     pub large: bool,
     /// Networks to simulate; without any, the one there is.
     pub networks: Vec<Delay>,

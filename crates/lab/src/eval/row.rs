@@ -53,13 +53,14 @@ impl Row {
 
     /// A task whose lines have these fields.
     pub fn shape(&self) -> Result<TaskName, String> {
-        match () {
-            () if self.has("question") => Ok(TaskName::CommonsenseQa),
-            () if self.has("problem") => Ok(TaskName::Math),
-            () if self.has("prompt") && self.has("compare") => Ok(TaskName::Jsonl),
-            () if self.has("prompt") => Ok(TaskName::Text),
-            () => Err("no question, problem or prompt".into()),
-        }
+        let shapes = [
+            (self.has("question"), TaskName::CommonsenseQa),
+            (self.has("problem"), TaskName::Math),
+            (self.has("prompt") && self.has("compare"), TaskName::Jsonl),
+            (self.has("prompt"), TaskName::Text),
+        ];
+        let found = shapes.into_iter().find(|(fits, _)| *fits);
+        found.map(|(_, task)| task).ok_or_else(|| "no question, problem or prompt".into())
     }
 
     fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {

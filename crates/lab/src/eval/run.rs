@@ -22,7 +22,6 @@ use crate::{Error, progress::Progress, worker::share_work};
 pub struct EvalConfig {
     pub task: TaskName,
     pub data: Vec<PathBuf>,
-    /// Questions left out at the beginning.
     pub skip: usize,
     pub limit: Option<usize>,
     pub points: Points,
@@ -110,7 +109,6 @@ impl ResultsFile {
 }
 
 impl Evaluation {
-    /// Reads the questions and opens the results.
     pub fn new(tandem: &Tandem, config: EvalConfig) -> Result<Self, Error> {
         let (examples, data) = questions(&config)?;
         let (pair, options) = (tandem.pair(), tandem.pair().edge_options()?);

@@ -44,7 +44,6 @@ pub struct Reliability {
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
     pub router: String,
-    /// Whose answers these are.
     pub point: String,
     pub answers: usize,
     pub mean: Reliability,

@@ -11,18 +11,12 @@ use crate::eval::results::{Outcome, Question, Record, TokenRecord};
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The small model was wrong alone, and right with the large one's help.
     Won,
-    /// The small model was right alone, and wrong with the large one's help.
     Lost,
-    /// Wrong together, where the large model alone is right.
     Missed,
-    /// The large model finds it likelier than the small one's.
     Likelier,
-    /// The large model finds it less likely than the small one's.
     Unlikelier,
 }
 
@@ -90,7 +84,6 @@ pub struct Examples {
     pub shown: Vec<Example>,
 }
 
-/// Answers of one question at three points.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     question: &'a Question,
@@ -102,7 +95,7 @@ struct Case<'a> {
 /// Examples of a point, in the order of the questions: nobody picked them. Texts without a right
 /// answer are taken by how far their likelihood moved.
 pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
-    let mut told: Vec<(Reason, f64, Case)> = vec![];
+    let mut found: Vec<(Reason, f64, Case)> = vec![];
     let mut changes = Changes::default();
     for case in cases(record, point) {
         let worth = |outcome| measure.weigh(outcome);
@@ -114,17 +107,18 @@ pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
             _ if reason.is_good() => changes.won += 1,
             _ => changes.lost += 1,
         }
-        told.push((reason, (joint - small).abs(), case));
+        found.push((reason, (joint - small).abs(), case));
     }
     // Answers are right or wrong, so that these keep their order; what was lost comes before what
     // was only missed.
-    told.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (good, bad): (Vec<_>, Vec<_>) = told.into_iter().partition(|(reason, ..)| reason.is_good());
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (good, bad): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(reason, ..)| reason.is_good());
     let more_good = EACH.max((2 * EACH).saturating_sub(bad.len()));
     let good: Vec<_> = good.into_iter().take(more_good).collect();
     let bad = bad.into_iter().take(2 * EACH - good.len().min(2 * EACH));
     let shown =
-        good.iter().copied().chain(bad).map(|(reason, _, case)| case.tell(reason)).collect();
+        good.iter().copied().chain(bad).map(|(reason, _, case)| case.example(reason)).collect();
     Examples { point: point.to_owned(), changes, shown }
 }
 
@@ -160,7 +154,7 @@ impl Case<'_> {
         }
     }
 
-    fn tell(&self, reason: Reason) -> Example {
+    fn example(&self, reason: Reason) -> Example {
         Example {
             reason: reason.words(),
             good: reason.is_good(),

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn as_people_write_them() {
-        let told = [
+        let cases = [
             (percent(0.6125), "61.3 %"),
             (percent(-0.008), "−0.8 %"),
             (short_percent(0.6), "60 %"),
@@ -64,7 +64,7 @@ mod tests {
             (points(-0.5), "−50.0"),
             (decimal::<3>(-0.53211), "−0.532"),
         ];
-        for (written, wanted) in told {
+        for (written, wanted) in cases {
             assert_eq!(written.replace('\u{a0}', " "), wanted);
         }
     }

@@ -6,16 +6,13 @@ use serde::Serialize;
 use tandem::Mode;
 
 use super::{
-    ReportError, calibration,
-    calibration::Calibration,
-    examples,
-    examples::Examples,
-    grid,
-    grid::Grid,
+    ReportError,
+    calibration::{self, Calibration},
+    examples::{self, Examples},
+    grid::{self, Grid},
     measure::Measure,
     numbers::{percent, points, short_milliseconds},
-    pictures::Picture,
-    pictures::{self, split},
+    pictures::{self, Picture, split},
     readings::{Readings, is_random},
 };
 use crate::eval::{
@@ -43,7 +40,6 @@ pub struct Section {
     pub table: Grid,
     /// Whole answers, put together afterwards.
     pub whole_answers: Grid,
-    /// The first router against the others.
     pub differences: Grid,
     pub pictures: Vec<Picture>,
     /// Milliseconds a token, by part.
@@ -130,7 +126,7 @@ fn facts(record: &Record) -> Vec<Fact> {
 /// What the numbers say, for those who read no further.
 fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> Vec<String> {
     let measure = readings.measure;
-    let mut said = vec![];
+    let mut sentences = vec![];
     let alone = |kind, name: &str| {
         let worth = readings.first(kind)?.worth;
         Some(format!("{name} {}", measure.number(worth.mean)))
@@ -140,9 +136,9 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         .flatten()
         .collect();
     if !ends.is_empty() {
-        said.push(format!("{}: {}.", capital(measure.name()), ends.join(", ")));
+        sentences.push(format!("{}: {}.", capital(measure.name()), ends.join(", ")));
     }
-    let Some(middle) = readings.middle() else { return said };
+    let Some(middle) = readings.middle() else { return sentences };
     let row = middle.row;
     let mut sentence = format!(
         "Together ({}), with {} of the tokens from the large model: {} ({} to {})",
@@ -155,12 +151,12 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
     if let Some(gap) = row.gap_recovered {
         sentence.push_str(&format!(", {} of the way from small to large", percent(gap)));
     }
-    said.push(format!("{sentence}."));
+    sentences.push(format!("{sentence}."));
     let random =
         |name: &str| table.rows.iter().any(|r| r.name == name && is_random(r.router.as_deref()));
     if let Some(d) = table.differences.iter().find(|d| d.of == row.name && random(&d.to)) {
         let sure = if d.low > 0.0 || d.high < 0.0 { "" } else { ", which may be luck" };
-        said.push(format!(
+        sentences.push(format!(
             "Against random routing at the same share: {} percentage points ({} to {}){sure}.",
             points(d.accuracy),
             points(d.low),
@@ -168,7 +164,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         ));
     }
     if let Some(Examples { changes, .. }) = examples.filter(|_| measure == Measure::Accuracy) {
-        said.push(format!(
+        sentences.push(format!(
             "Of {} the large model’s help won {} and lost {}; {} more only the large model alone \
              got right.",
             questions(changes.questions),
@@ -177,7 +173,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
             changes.missed,
         ));
     }
-    said
+    sentences
 }
 
 fn notes(record: &Record, readings: &Readings) -> Vec<String> {

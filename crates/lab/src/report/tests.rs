@@ -124,10 +124,8 @@ fn figure<'a>(page: &'a str, name: &str) -> Option<&'a str> {
 fn the_numbers_are_those_of_the_table() {
     let record = record(QUESTIONS, points());
     let table = Table::of(&record);
-    let (page, summary) = {
-        let report = Report::of(std::slice::from_ref(&record)).unwrap();
-        (report.html().unwrap(), report.markdown().unwrap())
-    };
+    let report = Report::of(std::slice::from_ref(&record)).unwrap();
+    let (page, summary) = (report.html().unwrap(), report.markdown().unwrap());
     assert!(table.rows.len() > 12);
     for row in &table.rows {
         let accuracy = percent(row.accuracy.unwrap());
@@ -303,8 +301,8 @@ fn several_records_have_a_section_each() {
 #[test]
 fn numbers_for_programs() {
     let report = Report::of(&[record(QUESTIONS, points())]).unwrap();
-    let told = serde_json::to_value(report.summary()).unwrap();
-    let task = &told["tasks"][0];
+    let summary = serde_json::to_value(report.summary()).unwrap();
+    let task = &summary["tasks"][0];
     assert_eq!(task["about"]["task"], "commonsenseqa");
     assert_eq!(task["points"][0]["mode"], serde_json::to_value(RowKind::Small).unwrap());
     assert!(task["calibration"][0]["mean"]["separation"].as_f64().unwrap() > 0.9);

@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// Bins of the calibration curve.
 const BINS: usize = 10;
 
 /// From scores and whether keeping was right.

@@ -48,7 +48,6 @@ pub use split::{Part, split};
 
 #[derive(Clone, Debug)]
 pub struct SampleOrigin {
-    /// The length of the model's hidden state.
     pub hidden: usize,
     pub model: String,
     pub model_name: String,

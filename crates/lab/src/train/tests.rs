@@ -2,7 +2,7 @@
 
 use decode::sampling::uniform;
 use half::f16;
-use router::{FEATURES, Inputs, Report};
+use router::{FEATURES, Inputs};
 
 use super::*;
 use crate::{
@@ -75,16 +75,7 @@ fn options() -> Options {
 }
 
 fn trained(samples: &[Sample], options: &Options) -> Trained {
-    let trained = train(samples, about(), options, &mut |_| {}).unwrap();
-    let Report { loss, auc, average_precision, ece, .. } = trained.file.metadata().report;
-    println!(
-        "{}: loss {loss:.3} auc {auc:.3} ap {average_precision:.3} ece {ece:.3} rounding {:.5} \
-         epochs {}",
-        options.objective,
-        trained.rounding,
-        trained.epochs.len()
-    );
-    trained
+    train(samples, about(), options, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -221,7 +212,6 @@ fn a_direction_in_576_dimensions_is_found() {
     let options = Options { epochs: 3, ..Options::default() };
     let trained = train(&samples, origin, &options, &mut |_| {}).unwrap();
     let report = trained.file.metadata().report;
-    println!("{report:?}, rounding {}", trained.rounding);
     assert_eq!(trained.epochs.len(), 3);
     assert!(report.auc > 0.9, "{report:?}");
     assert!(trained.rounding < 0.01, "{}", trained.rounding);

@@ -34,8 +34,8 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
             Score::Lowest => &calibration.lowest,
         };
         points.push(calibration.point.as_str());
-        let told = |share| format!("{} {}", calibration.router, decimal::<2>(share));
-        separations.extend(reliability.separation.map(told));
+        let named = |share| format!("{} {}", calibration.router, decimal::<2>(share));
+        separations.extend(reliability.separation.map(named));
         lines.push(Line {
             name: calibration.router.clone(),
             style: Style::of(number),

@@ -103,7 +103,6 @@ fn against_share(
     })
 }
 
-/// What an answer is worth, and how long it takes.
 pub fn by_time(readings: &Readings, delay: Option<f64>) -> Result<Option<Picture>, ReportError> {
     let measure = readings.measure;
     let mut lines = vec![];
@@ -170,13 +169,14 @@ fn line(name: &str, style: Style, of: &[Reading], x: fn(&Reading) -> Option<f64>
 }
 
 fn upright(measure: Measure, lines: &[Line], levels: &[Level]) -> Axis {
-    let told = lines.iter().flat_map(|line| {
+    let shown = lines.iter().flat_map(|line| {
         line.data_points.iter().flat_map(|s| {
-            let shown = s.interval.filter(|_| line.intervals != Intervals::Hidden);
-            let (low, high) = shown.unwrap_or((s.y, s.y));
+            let interval = s.interval.filter(|_| line.intervals != Intervals::Hidden);
+            let (low, high) = interval.unwrap_or((s.y, s.y));
             [low, s.y, high]
         })
     });
-    let range = around(told.chain(levels.iter().map(|l| l.y)), measure.possible(), measure.least());
+    let range =
+        around(shown.chain(levels.iter().map(|l| l.y)), measure.possible(), measure.least());
     Axis { name: measure.name().into(), range, number: measure.tick() }
 }

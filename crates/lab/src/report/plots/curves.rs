@@ -21,6 +21,8 @@ const WHISKER: f64 = 0.45;
 
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
+/// From values to pixels.
+type Place<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
 
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -82,10 +84,10 @@ impl Curves {
             let (x, y) = (self.x.range.clone(), self.y.range.clone());
             let mut chart = builder.build_cartesian_2d(x, y).map_err(failed)?;
             self.mesh(area, &mut chart)?;
-            let place = |x: f64, y: f64| chart.plotting_area().map_coordinate(&(x, y));
-            self.behind(area, place)?;
+            let place: Place = &|x, y| chart.plotting_area().map_coordinate(&(x, y));
+            self.draw_levels(area, place)?;
             for line in &self.lines {
-                line.doubts(area, place)?;
+                line.draw_intervals(area, place)?;
             }
             // The first line is the one that matters: it lies on top.
             for line in self.lines.iter().rev() {
@@ -111,11 +113,7 @@ impl Curves {
         area.draw(&Text::new(self.y.name.as_str(), (2, 6), above)).map_err(failed)
     }
 
-    fn behind(
-        &self,
-        area: &Area,
-        place: impl Fn(f64, f64) -> (i32, i32),
-    ) -> Result<(), ReportError> {
+    fn draw_levels(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let (x, y) = (&self.x.range, &self.y.range);
         let colour = Ink::Level.stand_in();
         let mut named: Option<i32> = None;
@@ -150,11 +148,7 @@ impl Line {
         Self { intervals, ..self }
     }
 
-    fn doubts(
-        &self,
-        area: &Area,
-        place: impl Fn(f64, f64) -> (i32, i32),
-    ) -> Result<(), ReportError> {
+    fn draw_intervals(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let known: Vec<_> = self
             .data_points
             .iter()
@@ -179,7 +173,7 @@ impl Line {
         Ok(())
     }
 
-    fn draw(&self, area: &Area, place: impl Fn(f64, f64) -> (i32, i32)) -> Result<(), ReportError> {
+    fn draw(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let through: Vec<_> = self.data_points.iter().map(|s| place(s.x, s.y)).collect();
         if through.len() > 1 {
             self.style.line(area, &through)?;
