@@ -124,9 +124,7 @@ const DRAWS: usize = 2000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// 2.5 % of redrawn means are below.
     pub low: f64,
-    /// 2.5 % of redrawn means are above.
     pub high: f64,
 }
 

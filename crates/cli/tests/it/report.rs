@@ -50,8 +50,7 @@ fn results(path: &Path, task: &str) {
                 finish: "stop".into(),
                 pieces: vec![piece],
                 costs,
-                likelihood: None,
-                spent: None,
+                ..Outcome::default()
             };
             results.add_outcome(outcome).unwrap();
         }

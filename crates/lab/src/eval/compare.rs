@@ -106,14 +106,6 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_a_label() {
-        let labels = texts(["A", "B", "C"]);
-        let choice = Compare::Choice { labels, texts: vec![], right: texts(["B", "C"]) };
-        assert!(choice.is_right("The answer is (b).") && choice.is_right("C"));
-        assert!(!choice.is_right("The answer is (a).") && !choice.is_right("B or C"));
-    }
-
-    #[test]
     fn a_number_is_its_value() {
         let half = Compare::Number(texts(["1/2"]));
         assert!(

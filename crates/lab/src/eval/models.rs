@@ -100,9 +100,9 @@ impl Decoder for PairDecoder {
         let started = Instant::now();
         let DecodeOptions { mode, router, policy, rtt_ms } = options;
         let network = rtt_ms.and_then(|ms| {
-            self.networks.iter().find(|d| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6)
+            let is_it = |d: &Delay| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6;
+            self.networks.iter().copied().find(is_it)
         });
-        let network = network.copied();
         self.worker.cloud().await?.simulate_network(network);
         let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);
         let decoding = Decoding { mode, router, policy, max_tokens };

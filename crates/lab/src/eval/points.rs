@@ -61,12 +61,9 @@ impl Points {
         }
         let mut names = HashSet::new();
         match runs.iter().find(|run| !names.insert(run.point.name.as_str())) {
-            Some(twice) => {
-                let name = &twice.point.name;
-                let reason =
-                    format!("{name:?} is measured twice: give router files different names");
-                Err(Error::Usage(reason))
-            }
+            Some(Run { point: Point { name, .. }, .. }) => Err(Error::usage(format!(
+                "{name:?} is measured twice: give router files different names"
+            ))),
             None => Ok(runs),
         }
     }

@@ -45,13 +45,15 @@ const ANY: &str = "a JSON object with question, choices and answerKey, or proble
 /// The questions of a task, in order, from all its files.
 pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError> {
     let mut all = Questions { task, found: vec![], places: HashMap::new() };
-    match paths {
-        [] if task.wants_data() => return Err(ReadError::NoData { task }),
-        [path, ..] if !task.wants_data() => {
+    match (task, paths) {
+        (TaskName::Builtin, []) => {
+            all.add(Path::new(builtin::FILE), builtin::FILE, builtin::QUESTIONS)?;
+        }
+        (TaskName::Builtin, [path, ..]) => {
             return Err(ReadError::DataUnwanted { task, path: path.clone() });
         }
-        [] => all.add(Path::new(builtin::FILE), builtin::FILE, builtin::QUESTIONS)?,
-        paths => {
+        (_, []) => return Err(ReadError::NoData { task }),
+        (_, paths) => {
             for path in paths {
                 // Where two files have the same name, the whole path says which.
                 let stem = |path: &Path| path.file_stem().unwrap_or_default().to_owned();

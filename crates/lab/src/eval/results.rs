@@ -107,7 +107,7 @@ pub struct TokenRecord {
     pub score: Option<f32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub id: String,
     pub point: String,
@@ -342,17 +342,7 @@ mod tests {
     }
 
     fn outcome(id: &str, point: &str) -> Outcome {
-        Outcome {
-            id: id.into(),
-            point: point.into(),
-            right: Some(true),
-            conclusion: Some("A".into()),
-            finish: "stop".into(),
-            pieces: vec![],
-            costs: Costs::default(),
-            likelihood: None,
-            spent: None,
-        }
+        Outcome { id: id.into(), point: point.into(), ..Outcome::default() }
     }
 
     #[test]

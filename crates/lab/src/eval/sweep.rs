@@ -47,7 +47,6 @@ pub struct DecodeOptions {
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
     pub router: Arc<dyn Router>,
     pub policy: ThresholdPolicy,
-    /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
 }
 
@@ -183,9 +182,8 @@ impl Sweep {
             conclusion: example.conclusion(&text),
             finish: transcript.finish_reason().map_or("cancelled", |reason| reason.name()).into(),
             pieces: transcript.shown().iter().map(piece).collect(),
-            costs: Default::default(),
-            likelihood: None,
             spent,
+            ..Outcome::default()
         }
     }
 }

@@ -35,7 +35,6 @@ pub struct Row {
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,
     pub budget: Option<f32>,
-    /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
     pub questions: usize,
     /// Share of right answers; `None` for open-ended texts.
@@ -173,7 +172,6 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
     let total = |f: fn(&Outcome) -> Option<f64>| outcomes.iter().map(|o| f(o)).sum::<Option<f64>>();
     let between: Vec<f64> =
         outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
-    let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
     let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
@@ -203,7 +201,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         tokens_per_answer: tokens as f64 / count,
         characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
-        first_token_ms: median(first),
+        first_token_ms: median(outcomes.iter().map(|o| o.costs.first_token_ms)),
         between_tokens_p50_ms: median(between.iter().copied()),
         between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),

@@ -65,14 +65,6 @@ impl TaskName {
             Self::Text => "a JSON object with prompt",
         }
     }
-
-    pub const fn has_answers(self) -> bool {
-        !matches!(self, Self::Text)
-    }
-
-    pub const fn wants_data(self) -> bool {
-        !matches!(self, Self::Builtin)
-    }
 }
 
 impl fmt::Display for TaskName {

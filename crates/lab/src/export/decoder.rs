@@ -100,9 +100,8 @@ impl Writer<'_> {
             vec![1.0; half]
         };
         if factors.len() != half {
-            return Err(self
-                .source
-                .unsupported("rope_freqs.weight has another length than a head"));
+            let reason = "rope_freqs.weight has another length than a head";
+            return Err(self.source.unsupported(reason));
         }
         let exponent = |i: usize| -2.0 * i as f64 / self.shape.head as f64;
         let frequency = |i: usize| {

@@ -47,9 +47,8 @@ impl ReportFiles {
     }
 
     pub fn write(&self) -> Result<Report, Error> {
-        let records =
-            self.results.iter().map(|path| Record::read(path)).collect::<Result<Vec<_>, _>>()?;
-        let report = Report::of(&records)?;
+        let records: Result<Vec<_>, _> = self.results.iter().map(|p| Record::read(p)).collect();
+        let report = Report::of(&records?)?;
         write(&self.html, &report.html()?)?;
         if let Some(path) = &self.markdown {
             write(path, &report.markdown()?)?;

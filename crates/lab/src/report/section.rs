@@ -20,18 +20,11 @@ use crate::eval::{
     table::{RowKind, Table},
 };
 
-/// A name and what it stands for.
-#[derive(Clone, Debug, Serialize)]
-pub struct Fact {
-    pub name: &'static str,
-    pub value: String,
-}
-
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
     pub heading: String,
-    /// What it was measured on.
-    pub facts: Vec<Fact>,
+    /// What it was measured on, by name.
+    pub facts: Vec<(&'static str, String)>,
     /// The outcome in a few sentences.
     pub headline: Vec<String>,
     /// What is missing, or must be known to read the rest.
@@ -105,7 +98,7 @@ impl Section {
     }
 }
 
-fn facts(record: &Record) -> Vec<Fact> {
+fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let about = &record.about;
     [
         ("task", about.task.clone()),
@@ -119,24 +112,23 @@ fn facts(record: &Record) -> Vec<Fact> {
     ]
     .into_iter()
     .filter(|(_, value)| !value.is_empty())
-    .map(|(name, value)| Fact { name, value })
     .collect()
 }
 
 /// What the numbers say, for those who read no further.
 fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> Vec<String> {
-    let measure = readings.measure;
+    let shown = readings.measure.presentation();
     let mut sentences = vec![];
     let alone = |kind, name: &str| {
         let worth = readings.first(kind)?.worth;
-        Some(format!("{name} {}", measure.number(worth.mean)))
+        Some(format!("{name} {}", (shown.number)(worth.mean)))
     };
     let ends: Vec<_> = [alone(RowKind::Small, "small alone"), alone(RowKind::Large, "large alone")]
         .into_iter()
         .flatten()
         .collect();
     if !ends.is_empty() {
-        sentences.push(format!("{}: {}.", capital(measure.name()), ends.join(", ")));
+        sentences.push(format!("{}: {}.", capital(shown.name), ends.join(", ")));
     }
     let Some(middle) = readings.middle() else { return sentences };
     let row = middle.row;
@@ -144,9 +136,9 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
         "Together ({}), with {} of the tokens from the large model: {} ({} to {})",
         row.name,
         percent(row.routed_share),
-        measure.number(middle.worth.mean),
-        measure.number(middle.worth.low),
-        measure.number(middle.worth.high),
+        (shown.number)(middle.worth.mean),
+        (shown.number)(middle.worth.low),
+        (shown.number)(middle.worth.high),
     );
     if let Some(gap) = row.gap_recovered {
         sentence.push_str(&format!(", {} of the way from small to large", percent(gap)));
@@ -163,7 +155,9 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
             points(d.high),
         ));
     }
-    if let Some(Examples { changes, .. }) = examples.filter(|_| measure == Measure::Accuracy) {
+    if let Some(Examples { changes, .. }) =
+        examples.filter(|_| readings.measure == Measure::Accuracy)
+    {
         sentences.push(format!(
             "Of {} the large model’s help won {} and lost {}; {} more only the large model alone \
              got right.",
@@ -219,7 +213,7 @@ fn notes(record: &Record, readings: &Readings) -> Vec<String> {
              the shortest ({first}); there is a plot against time for each."
         ));
     }
-    notes.extend(readings.measure.limits().map(str::to_owned));
+    notes.extend(readings.measure.presentation().limits.map(str::to_owned));
     notes
 }
 

@@ -88,8 +88,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
             },
             ..Costs::default()
         },
-        likelihood: None,
-        spent: None,
+        ..Outcome::default()
     }
 }
 

@@ -15,12 +15,6 @@ use crate::collect::Sample;
 /// Rows that are judged at a time.
 const LARGE_BATCH: usize = 4096;
 
-/// The share of hidden units left out at each update.
-const DROPOUT: f32 = 0.1;
-
-/// Of AdamW, for the matrices.
-const WEIGHT_DECAY: f32 = 1e-2;
-
 #[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) sample: &'a Sample,
@@ -51,8 +45,7 @@ pub(super) fn fit(
     let weights = Weights::new(training, options.balance);
     let mut random = Random::new(options.seed);
     let mut network = Network::new(standard.width(), hidden, &mut random)?;
-    let (rate, decay) = (f64::from(options.learning_rate), f64::from(WEIGHT_DECAY));
-    let mut optimisers = Optimisers::new(&network, rate, decay)?;
+    let mut optimisers = Optimisers::new(&network, options.learning_rate)?;
     let mut order: Vec<Task> = training.to_vec();
     let mut best: Option<(f64, Fitted)> = None;
     let mut without_gain = 0;
@@ -64,7 +57,7 @@ pub(super) fn fit(
             (order.len() / options.batch * options.batch).max(order.len().min(options.batch));
         for batch in order[..whole].chunks(options.batch) {
             let x = tensor(standard, batch)?;
-            let z = network.learn(&x, DROPOUT, &mut random)?;
+            let z = network.learn(&x, &mut random)?;
             let gradients = weights.judge(batch, &z.to_vec1()?, &mut training_loss);
             // The slope of this sum at z is the gradient of the loss.
             let gradient = Tensor::from_vec(gradients, batch.len(), &Device::Cpu)?;

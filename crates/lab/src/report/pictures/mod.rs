@@ -65,7 +65,7 @@ fn legend(lines: &[Line]) -> Result<Vec<Key>, ReportError> {
 }
 
 /// Every point in words.
-fn describe(lines: &[Line], x: fn(f64) -> String, y: impl Fn(f64) -> String) -> String {
+fn describe(lines: &[Line], x: fn(f64) -> String, y: fn(f64) -> String) -> String {
     let line = |line: &Line| {
         let data_points: Vec<_> =
             line.data_points.iter().map(|s| format!("{} at {}", y(s.y), x(s.x))).collect();

@@ -9,13 +9,10 @@ use crate::report::ReportError;
 pub enum Mark {
     Circle,
     Ring,
-    /// A square on its side.
     Square,
-    /// With its tip up.
     Triangle,
-    /// A square on its corner.
     Diamond,
-    /// With its tip down.
+    /// A triangle with its tip down.
     Wedge,
     Cross,
 }
