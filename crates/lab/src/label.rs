@@ -9,7 +9,6 @@
 
 use decode::{Exchange, Step, Token, Vocabulary, boundary, sampling};
 use half::f16;
-
 use router::features;
 
 use crate::collect::{Label, LabelSource, Sample};
@@ -20,7 +19,9 @@ pub struct Judgement {
     /// The characters that became whole with the token.
     pub text: String,
     pub logprob: f32,
+    /// Whether the cloud would have chosen it.
     pub chosen: bool,
+    /// What it would have chosen.
     pub greedy: String,
 }
 
@@ -47,7 +48,7 @@ pub fn label(
     judgements: &[Judgement],
 ) -> Vec<Labelled> {
     let tokens = &reading.tokens[..reading.tokens.len().min(reading.steps.len())];
-    let units = match exchange {
+    let units: Vec<Unit> = match exchange {
         Exchange::Ids => {
             let count = tokens.len().min(judgements.len());
             (0..count).map(|i| Unit { edge: i..i + 1, cloud: i..i + 1 }).collect()
@@ -78,17 +79,15 @@ fn words(
         whole.get(..edge_ends[i]).is_some_and(|before| boundary::eligible(before, piece))
     };
     let mut units = vec![];
-    for first in 0..tokens.len() {
+    for (first, (piece, step)) in pieces.iter().zip(steps).enumerate() {
         // A word begins both for the reference and for the edge's proposal.
-        let proposal = vocabulary.piece(steps[first].proposed);
-        if !begins(first, &proposal) || !begins(first, &pieces[first]) {
+        if !begins(first, &vocabulary.piece(step.proposed)) || !begins(first, piece) {
             continue;
         }
-        let next = (first + 1..tokens.len()).find(|&i| begins(i, &pieces[i]));
-        let last = next.unwrap_or(tokens.len());
+        let next = (first + 1..pieces.len()).find(|&i| begins(i, &pieces[i]));
+        let last = next.unwrap_or(pieces.len());
         let place = |at: usize| place(&cloud_ends, edge_ends[at]);
-        let (from, to) = (place(first), place(last));
-        if let (Some(from), Some(to)) = (from, to)
+        if let (Some(from), Some(to)) = (place(first), place(last))
             && from < to
         {
             units.push(Unit { edge: first..last, cloud: from..to });

@@ -98,6 +98,7 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// Begins a collection, or resumes one.
     pub fn begin(folder: &Path, info: CollectionInfo) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let here = Self { folder: folder.to_owned(), info };
@@ -159,6 +160,7 @@ impl Collection {
         &self.info
     }
 
+    /// How many shards there are to be.
     pub fn shards(&self) -> usize {
         self.info.count.div_ceil(SHARD)
     }

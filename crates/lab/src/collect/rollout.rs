@@ -22,7 +22,8 @@ pub(super) async fn roll_out_all(job: &Arc<Job>) -> Result<(), Error> {
         let judged = example.is_some_and(|e| e.is_right("").is_some());
         judged && !done.contains(&(open.example, open.position))
     });
-    let by_example = left.chunk_by(|a, b| a.example == b.example).map(<[_]>::to_vec).collect();
+    let by_example: Vec<Vec<OpenPosition>> =
+        left.chunk_by(|a, b| a.example == b.example).map(<[_]>::to_vec).collect();
     job.share("rolling out", left.len(), by_example, roll_out).await
 }
 

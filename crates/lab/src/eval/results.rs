@@ -31,7 +31,7 @@ pub enum ResultsError {
          --results file",
         path.display()
     )]
-    Another { path: PathBuf, what: String, there: String, here: String },
+    Mismatch { path: PathBuf, what: String, there: String, here: String },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -310,7 +310,7 @@ fn compare(
     points: &[Point],
 ) -> Result<(), ResultsError> {
     let another = |what: String, there: String, here: String| {
-        Err(ResultsError::Another { path: path.to_owned(), what, there, here })
+        Err(ResultsError::Mismatch { path: path.to_owned(), what, there, here })
     };
     for ((what, there), (_, here)) in record.about.fields().into_iter().zip(about.fields()) {
         if there != here {

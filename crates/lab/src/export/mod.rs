@@ -82,9 +82,7 @@ pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> 
         ("generation_config.json", tokenizer.generation_config()),
         ("genai_config.json", settings::genai(&shape, &tokenizer)),
     ] {
-        let mut text = format!("{json:#}");
-        text.push('\n');
-        write(name, text.as_bytes())?;
+        write(name, format!("{json:#}\n").as_bytes())?;
     }
     write(MODEL, &graph)?;
     Ok(Exported { model: folder.join(MODEL), bytes: length + graph.len() as u64 })

@@ -95,7 +95,7 @@ struct Case<'a> {
 /// Examples of a point, in the order of the questions: nobody picked them. Texts without a right
 /// answer are taken by how far their likelihood moved.
 pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
-    let mut found: Vec<(Reason, f64, Case)> = vec![];
+    let mut all: Vec<(Reason, f64, Case)> = vec![];
     let mut changes = Changes::default();
     for case in cases(record, point) {
         let worth = |outcome| measure.weigh(outcome);
@@ -107,13 +107,12 @@ pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
             _ if reason.is_good() => changes.won += 1,
             _ => changes.lost += 1,
         }
-        found.push((reason, (joint - small).abs(), case));
+        all.push((reason, (joint - small).abs(), case));
     }
     // Answers are right or wrong, so that these keep their order; what was lost comes before what
     // was only missed.
-    found.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (good, bad): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|(reason, ..)| reason.is_good());
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (good, bad): (Vec<_>, Vec<_>) = all.into_iter().partition(|(reason, ..)| reason.is_good());
     let more_good = EACH.max((2 * EACH).saturating_sub(bad.len()));
     let good: Vec<_> = good.into_iter().take(more_good).collect();
     let bad = bad.into_iter().take(2 * EACH - good.len().min(2 * EACH));

@@ -155,9 +155,8 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
             points(d.high),
         ));
     }
-    if let Some(Examples { changes, .. }) =
-        examples.filter(|_| readings.measure == Measure::Accuracy)
-    {
+    let judged = readings.measure == Measure::Accuracy;
+    if let Some(Examples { changes, .. }) = examples.filter(|_| judged) {
         sentences.push(format!(
             "Of {} the large model’s help won {} and lost {}; {} more only the large model alone \
              got right.",

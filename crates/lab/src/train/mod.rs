@@ -49,6 +49,7 @@ pub use split::{Part, split};
 #[derive(Clone, Debug)]
 pub struct SampleOrigin {
     pub hidden: usize,
+    /// The fingerprint of the model and its adapters.
     pub model: String,
     pub model_name: String,
     /// A digest of the samples.
@@ -59,6 +60,7 @@ pub struct SampleOrigin {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
+    /// From 1.
     pub number: usize,
     /// Mean loss while learning.
     pub training_loss: f32,
@@ -171,7 +173,7 @@ fn tasks<'a>(samples: &[&'a Sample], objective: Objective) -> Vec<Task<'a>> {
 /// The values of those samples about which the truth is known, and that truth.
 fn known(objective: Objective, samples: &[&Sample], values: &[f32]) -> Vec<Scored> {
     let pairs = samples.iter().zip(values);
-    pairs.filter_map(|(sample, &value)| Some((value.into(), truth(objective, sample)?))).collect()
+    pairs.filter_map(|(s, &value)| Some((f64::from(value), truth(objective, s)?))).collect()
 }
 
 fn both_classes(

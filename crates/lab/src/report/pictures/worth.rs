@@ -40,10 +40,8 @@ pub fn by_share(readings: &Readings) -> Result<Option<Picture>, ReportError> {
     }
     let random = readings.joint(None, delay);
     lines.push(line("random", Style::CHANCE, &random, share).with(Intervals::Band));
-    let title = format!(
-        "{} against the share of tokens from the cloud",
-        readings.measure.presentation().title
-    );
+    let measure = readings.measure.presentation().title;
+    let title = format!("{measure} against the share of tokens from the cloud");
     against_share(readings, lines, ("share", title, BY_SHARE)).map(Some)
 }
 
