@@ -206,8 +206,9 @@ impl fmt::Display for Value {
         // It ends as a decimal if tens can be made of what is below.
         let tens = (0..=18).map(|places| (places, 10i128.pow(places)));
         let ends = tens.into_iter().find(|(_, tens)| tens % below == 0);
-        match ends.and_then(|(places, tens)| Some((places, tens, above.checked_mul(tens / below)?)))
-        {
+        let scale =
+            |(places, tens): (u32, i128)| Some((places, tens, above.checked_mul(tens / below)?));
+        match ends.and_then(scale) {
             Some((0, ..)) => write!(f, "{above}"),
             Some((places, tens, scaled)) => {
                 let (scaled, tens) = (scaled.unsigned_abs(), tens.unsigned_abs());
