@@ -5,7 +5,7 @@
 
 use decode::{Edge, Exchange, Message, Transcript, Vocabulary, boundary};
 use router::{Calibration, Mlp, Point, RouterFile};
-use tandem::{Mode, Tandem};
+use tandem::Tandem;
 
 use crate::{
     Error,
@@ -46,7 +46,6 @@ pub fn thresholds(units: &[Unit], tokens: usize) -> Calibration {
     Calibration::new(points)
 }
 
-/// What calibration gives.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
     pub table: Calibration,
@@ -68,8 +67,7 @@ pub async fn calibrate(
     let (mut units, mut tokens) = (vec![], 0);
     progress.begin("calibrating", conversations.len());
     for messages in conversations {
-        let (mode, policy) = (Mode::Small, decode::Threshold::NEVER.into());
-        let decoding = Decoding { mode, router: recorder.clone(), policy, max_tokens };
+        let decoding = Decoding::edge_alone(recorder.clone(), max_tokens);
         let transcript = worker.decode(messages, vec![], decoding).await?;
         let vocabulary = worker.edge().await?.vocabulary();
         tokens += transcript.tokens().len();

@@ -14,7 +14,6 @@ use crate::{
     train::TrainError,
 };
 
-/// Why a run of the workshop ended early.
 #[derive(Debug, Error)]
 pub enum Error {
     #[error("{0}")]

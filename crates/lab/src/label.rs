@@ -9,7 +9,6 @@
 
 use decode::{Exchange, Step, Token, Vocabulary, boundary, sampling};
 use half::f16;
-
 use router::features;
 
 use crate::collect::{Label, LabelSource, Sample};
@@ -32,20 +31,16 @@ pub struct EdgeReading<'a> {
     pub tokens: &'a [Token],
     /// The edge's view of each position before its token was read.
     pub steps: &'a [Step],
-    /// Which example it is.
     pub example: u32,
 }
 
 /// A position that was labelled, and the edge's own token there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
-    /// What is kept of it.
     pub sample: Sample,
-    /// What the edge proposed.
     pub proposed: Token,
 }
 
-/// Labels every eligible position.
 pub fn label(
     reading: EdgeReading<'_>,
     vocabulary: &dyn Vocabulary,
@@ -53,8 +48,11 @@ pub fn label(
     judgements: &[Judgement],
 ) -> Vec<Labelled> {
     let tokens = &reading.tokens[..reading.tokens.len().min(reading.steps.len())];
-    let units = match exchange {
-        Exchange::Ids => tokens_as_units(tokens.len().min(judgements.len())),
+    let units: Vec<Unit> = match exchange {
+        Exchange::Ids => {
+            let count = tokens.len().min(judgements.len());
+            (0..count).map(|i| Unit { edge: i..i + 1, cloud: i..i + 1 }).collect()
+        }
         Exchange::Text => words(tokens, reading.steps, vocabulary, judgements),
     };
     units.iter().map(|unit| unit.label(reading, vocabulary, judgements)).collect()
@@ -64,10 +62,6 @@ pub fn label(
 struct Unit {
     edge: std::ops::Range<usize>,
     cloud: std::ops::Range<usize>,
-}
-
-fn tokens_as_units(count: usize) -> Vec<Unit> {
-    (0..count).map(|i| Unit { edge: i..i + 1, cloud: i..i + 1 }).collect()
 }
 
 /// The words that begin where the edge could have been overruled and where both models cut.
@@ -81,23 +75,19 @@ fn words(
     let whole = String::from_utf8_lossy(&pieces.concat()).into_owned();
     let cloud_ends = ends(judgements.iter().map(|j| j.text.len()));
     let edge_ends = ends(pieces.iter().map(Vec::len));
-    // Where a word begins in bytes, for the reference and for the edge's proposal.
-    let begins = |i: usize| {
-        let at = edge_ends[i];
-        let before = whole.get(..at)?;
-        let proposal = vocabulary.piece(steps[i].proposed);
-        let asks = boundary::eligible(before, &proposal) && boundary::eligible(before, &pieces[i]);
-        asks.then_some(at)
-    };
-    let starts = |i: usize| {
-        whole.get(..edge_ends[i]).is_some_and(|before| boundary::eligible(before, &pieces[i]))
+    let begins = |i: usize, piece: &[u8]| {
+        whole.get(..edge_ends[i]).is_some_and(|before| boundary::eligible(before, piece))
     };
     let mut units = vec![];
-    for first in 0..tokens.len() {
-        let Some(begin) = begins(first) else { continue };
-        let last = (first + 1..tokens.len()).find(|&i| starts(i)).unwrap_or(tokens.len());
-        let (from, to) = (place(&cloud_ends, begin), place(&cloud_ends, edge_ends[last]));
-        if let (Some(from), Some(to)) = (from, to)
+    for (first, (piece, step)) in pieces.iter().zip(steps).enumerate() {
+        // A word begins both for the reference and for the edge's proposal.
+        if !begins(first, &vocabulary.piece(step.proposed)) || !begins(first, piece) {
+            continue;
+        }
+        let next = (first + 1..pieces.len()).find(|&i| begins(i, &pieces[i]));
+        let last = next.unwrap_or(pieces.len());
+        let place = |at: usize| place(&cloud_ends, edge_ends[at]);
+        if let (Some(from), Some(to)) = (place(first), place(last))
             && from < to
         {
             units.push(Unit { edge: first..last, cloud: from..to });
@@ -148,11 +138,10 @@ impl Unit {
             edge_logprob,
             cloud_logprob: cloud.iter().map(|j| j.logprob).sum(),
             agrees: Some(match (edge_right, cloud_right) {
-                (true, true) => true,
-                (true, false) | (false, true) => false,
                 (false, false) => {
                     alike(&vocabulary.piece(first.proposed), cloud[0].greedy.as_bytes())
                 }
+                (edge_right, cloud_right) => edge_right == cloud_right,
             }),
             example: reading.example,
             position: u32::try_from(self.edge.start).unwrap_or(u32::MAX),
@@ -164,7 +153,6 @@ impl Unit {
 /// What a model would write next, as far as the other can compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// The end of the text.
     End,
     /// A token, where ids travel.
     Id(Token),
@@ -276,25 +264,6 @@ mod tests {
         // The edge would go on with the word where the reference begins another.
         let labelled = labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
         assert_eq!(found(&labelled), [(0, Label::Trust, LabelSource::Edge)]);
-    }
-
-    #[test]
-    fn choices_agree_by_id_by_word_or_by_ending() {
-        let (id, piece) =
-            (|id| Choice::Id(Token(id)), |text: &'static str| Choice::Piece(text.as_bytes()));
-        for (edge, cloud, agree) in [
-            (id(3), id(3), true),
-            (id(3), id(4), false),
-            (piece(" mount"), piece(" mountains"), true),
-            (piece(" mountains"), piece(" mount"), true),
-            (piece(" mount"), piece(" hill"), false),
-            (piece(""), piece(" hill"), false),
-            (Choice::End, Choice::End, true),
-            (Choice::End, id(3), false),
-            (piece(" hill"), Choice::End, false),
-        ] {
-            assert_eq!(edge.agrees(cloud), agree, "{edge:?} {cloud:?}");
-        }
     }
 
     #[test]

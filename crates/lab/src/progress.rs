@@ -1,26 +1,16 @@
 //! How a long run tells how far it is.
 
-/// Shows how far a run is. Every method does nothing unless it is written.
+/// Shows how far a run is.
 pub trait Progress: Send + Sync {
     /// Work of this kind begins, with so many steps.
-    fn begin(&self, what: &str, steps: usize) {
-        let _ = (what, steps);
-    }
+    fn begin(&self, what: &str, steps: usize);
 
     /// One more step is done.
-    fn step(&self) {}
+    fn step(&self);
 
-    /// What came out so far.
-    fn note(&self, text: String) {
-        let _ = text;
-    }
+    /// Shows what came out so far.
+    fn note(&self, text: String);
 
     /// The work that began last is over.
-    fn end(&self) {}
+    fn end(&self);
 }
-
-/// Shows nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Silent;
-
-impl Progress for Silent {}

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use decode::{Message, Router, Score, Step};
-use tandem::{Mode, Tandem};
+use tandem::Tandem;
 
 use crate::{
     Error,
@@ -46,8 +46,7 @@ pub async fn scored_answer(
     max_tokens: usize,
 ) -> Result<Vec<(String, f32)>, Error> {
     let recorder = Recorder::new(router, |_, score| score.value());
-    let (mode, policy) = (Mode::Small, decode::Threshold::NEVER.into());
-    let decoding = Decoding { mode, router: recorder.clone(), policy, max_tokens };
+    let decoding = Decoding::edge_alone(recorder.clone(), max_tokens);
     let text = Worker::new(tandem).await?.decode(messages, vec![], decoding).await?;
     Ok(text.shown().iter().map(|token| token.text.clone()).zip(recorder.take()).collect())
 }

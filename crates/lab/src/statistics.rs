@@ -24,57 +24,47 @@ pub struct Bin {
     pub score: f64,
     /// The share of them that was positive.
     pub observed: f64,
-    /// How many there are.
     pub count: usize,
 }
 
-/// What lies at one score.
-struct Tie {
-    positive: usize,
-    negative: usize,
-}
-
-/// Groups of equal scores, the highest first.
-fn ties(scored: &[Scored]) -> Vec<Tie> {
+/// How many positives and negatives each score has, the highest first.
+fn ties(scored: &[Scored]) -> Vec<(f64, f64)> {
     let mut sorted = scored.to_vec();
     sorted.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-    let tie = |equal: &[Scored]| {
-        let positive = equal.iter().filter(|pair| pair.1).count();
-        Tie { positive, negative: equal.len() - positive }
-    };
-    sorted.chunk_by(|a, b| a.0 == b.0).map(tie).collect()
+    sorted.chunk_by(|a, b| a.0 == b.0).map(count).collect()
+}
+
+fn count(scored: &[Scored]) -> (f64, f64) {
+    let positives = scored.iter().filter(|pair| pair.1).count();
+    (positives as f64, (scored.len() - positives) as f64)
 }
 
 /// How many positives and negatives there are; `None` unless there are both.
-fn totals(ties: &[Tie]) -> Option<(f64, f64)> {
-    let positives: usize = ties.iter().map(|tie| tie.positive).sum();
-    let negatives: usize = ties.iter().map(|tie| tie.negative).sum();
-    (positives > 0 && negatives > 0).then_some((positives as f64, negatives as f64))
+fn totals(scored: &[Scored]) -> Option<(f64, f64)> {
+    Some(count(scored)).filter(|&(positives, negatives)| positives > 0.0 && negatives > 0.0)
 }
 
 /// The area under the ROC curve: over all pairs of a positive and a negative, how often the positive
 /// has the higher score, equal scores counting half. 0.5 says nothing, 1 everything; `None` unless
 /// there are both classes.
 pub fn auc(scored: &[Scored]) -> Option<f64> {
-    let ties = ties(scored);
-    let (positives, negatives) = totals(&ties)?;
+    let (positives, negatives) = totals(scored)?;
     let (mut above, mut won) = (0.0, 0.0);
-    for tie in &ties {
-        won += tie.negative as f64 * (above + tie.positive as f64 / 2.0);
-        above += tie.positive as f64;
+    for (positive, negative) in ties(scored) {
+        won += negative * (above + positive / 2.0);
+        above += positive;
     }
     Some(won / (positives * negatives))
 }
 
 /// The area under precision over recall, as a sum of steps; `None` unless there are both classes.
 pub fn average_precision(scored: &[Scored]) -> Option<f64> {
-    let ties = ties(scored);
-    let (positives, _) = totals(&ties)?;
+    let (positives, _) = totals(scored)?;
     let (mut found, mut taken, mut area) = (0.0, 0.0, 0.0);
-    for tie in &ties {
-        found += tie.positive as f64;
-        taken += (tie.positive + tie.negative) as f64;
-        area += tie.positive as f64 / positives * (found / taken);
+    for (positive, negative) in ties(scored) {
+        found += positive;
+        taken += positive + negative;
+        area += positive / positives * (found / taken);
     }
     Some(area)
 }
@@ -82,13 +72,12 @@ pub fn average_precision(scored: &[Scored]) -> Option<f64> {
 /// The curve from (0, 0) to (1, 1), one point for each distinct score; empty unless there are both
 /// classes.
 pub fn roc(scored: &[Scored]) -> Vec<RocPoint> {
-    let ties = ties(scored);
-    let Some((positives, negatives)) = totals(&ties) else { return vec![] };
+    let Some((positives, negatives)) = totals(scored) else { return vec![] };
     let mut curve = vec![RocPoint { false_positive: 0.0, true_positive: 0.0 }];
     let (mut hits, mut alarms) = (0.0, 0.0);
-    for tie in &ties {
-        hits += tie.positive as f64;
-        alarms += tie.negative as f64;
+    for (positive, negative) in ties(scored) {
+        hits += positive;
+        alarms += negative;
         let (false_positive, true_positive) = (alarms / negatives, hits / positives);
         curve.push(RocPoint { false_positive, true_positive });
     }
@@ -135,9 +124,7 @@ const DRAWS: usize = 2000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// 2.5 % of redrawn means are below.
     pub low: f64,
-    /// 2.5 % of redrawn means are above.
     pub high: f64,
 }
 

@@ -7,8 +7,8 @@ use std::sync::{
 
 use cloud::{Remote, protocol::Piece};
 use decode::{
-    AnswerLength, Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, ThresholdPolicy,
-    Token, Transcript, Vocabulary,
+    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, Threshold, ThresholdPolicy,
+    Token, Transcript, Vocabulary, Want,
 };
 use engine::Sequence;
 use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
@@ -28,14 +28,18 @@ pub struct Decoding {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, but is asked at every position.
     pub router: Arc<dyn Router>,
-    /// What a score has to reach.
     pub policy: ThresholdPolicy,
-    /// Where the text ends at the latest.
     pub max_tokens: usize,
 }
 
+impl Decoding {
+    /// By the edge alone, while a router watches.
+    pub fn edge_alone(router: Arc<dyn Router>, max_tokens: usize) -> Self {
+        Self { mode: Mode::Small, router, policy: Threshold::NEVER.into(), max_tokens }
+    }
+}
+
 impl Worker {
-    /// Takes a free seat.
     pub async fn new(tandem: &Tandem) -> Result<Self, Error> {
         let lease = tandem.lease(Mode::Joint, &[]).await?;
         Ok(Self { tandem: tandem.clone(), lease: Some(lease) })
@@ -45,17 +49,14 @@ impl Worker {
         self.lease.as_mut().ok_or_else(|| Error::internal("a worker lost its seat"))
     }
 
-    /// Its sequence of the small model.
     pub async fn edge(&mut self) -> Result<&mut Sequence, Error> {
         Ok(self.lease()?.edge().await?)
     }
 
-    /// Its conversation with the large model.
     pub async fn cloud(&mut self) -> Result<&mut Remote, Error> {
         Ok(self.lease()?.cloud().await?)
     }
 
-    /// A prompt in the edge's tokens.
     pub async fn tokens(&self, messages: &[Message]) -> Result<Vec<Token>, Error> {
         Ok(self.tandem.tokens(Mode::Small, &Prompt::Messages(messages.to_vec())).await?)
     }
@@ -111,7 +112,7 @@ impl Worker {
         let Decoding { mode, router, policy, max_tokens } = decoding;
         // A router that watches is asked only where it could decide.
         let (mode, policy) = match mode {
-            Mode::Small => (Mode::Joint, decode::Threshold::NEVER.into()),
+            Mode::Small => (Mode::Joint, Threshold::NEVER.into()),
             mode => (mode, policy),
         };
         let tokens = if mode == Mode::Large { vec![] } else { self.tokens(messages).await? };
@@ -135,40 +136,40 @@ impl Worker {
         Ok(transcript)
     }
 
-    /// Says goodbye to the cloud.
     pub async fn close(&mut self) -> Result<(), Error> {
         self.cloud().await?.close().await;
         Ok(())
     }
 }
 
-/// Lets workers take one piece of work after another until none is left; the first failure ends it.
-pub(crate) async fn share_work<T, F, W>(
-    tandem: &Tandem,
-    parallel: usize,
+/// Lets workers take one piece of work after another until none is left, and gives them back; the
+/// first failure ends it.
+pub(crate) async fn share_work<W, T, F, A>(
+    workers: Vec<W>,
     work: Vec<T>,
     act: F,
-) -> Result<(), Error>
+) -> Result<Vec<W>, Error>
 where
+    W: Send + 'static,
     T: Clone + Send + Sync + 'static,
-    F: Fn(Worker, T) -> W + Clone + Send + 'static,
-    W: Future<Output = Result<Worker, Error>> + Send,
+    F: Fn(W, T) -> A + Clone + Send + 'static,
+    A: Future<Output = Result<W, Error>> + Send,
 {
     let work: Arc<[T]> = work.into();
     let next = Arc::new(AtomicUsize::new(0));
-    let mut workers = JoinSet::new();
-    for _ in 0..parallel.min(work.len()) {
+    let mut running = JoinSet::new();
+    for mut worker in workers {
         let (work, next, act) = (work.clone(), next.clone(), act.clone());
-        let mut worker = Worker::new(tandem).await?;
-        workers.spawn(async move {
+        running.spawn(async move {
             while let Some(piece) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 worker = act(worker, piece.clone()).await?;
             }
-            worker.close().await
+            Ok::<_, Error>(worker)
         });
     }
-    while let Some(done) = workers.join_next().await {
-        done.map_err(Error::internal)??;
+    let mut done = vec![];
+    while let Some(worker) = running.join_next().await {
+        done.push(worker.map_err(Error::internal)??);
     }
-    Ok(())
+    Ok(done)
 }

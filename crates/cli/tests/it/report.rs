@@ -16,19 +16,16 @@ fn results(path: &Path, task: &str) {
         data: "here".into(),
         edge: "small".into(),
         cloud: "large".into(),
-        system: String::new(),
         max_tokens: 8,
         seed: 1,
+        ..ResultsInfo::default()
     };
     let point = |name: &str, mode, router: Option<&str>| Point {
         name: name.into(),
         mode,
         router: router.map(str::to_owned),
-        router_digest: None,
         budget: router.map(|_| 0.5),
-        threshold: None,
-        like: None,
-        rtt_ms: None,
+        ..Point::default()
     };
     let points = vec![
         point("small", Mode::Small, None),
@@ -40,7 +37,7 @@ fn results(path: &Path, task: &str) {
     for id in ["one", "two"] {
         let (prompt, right) = ("Which?".into(), Some("A".into()));
         let question = Question { id: id.into(), prompt, right, trust: [].into() };
-        results.note_question(question).unwrap();
+        results.add_question(question).unwrap();
         for point in &points {
             let piece =
                 TokenRecord { text: "(a)".into(), source: "cloud".into(), score: Some(0.5) };
@@ -49,14 +46,13 @@ fn results(path: &Path, task: &str) {
                 id: id.into(),
                 point: point.name.clone(),
                 right: Some(id == "one" || point.mode != Mode::Small),
-                said: Some("A".into()),
+                conclusion: Some("A".into()),
                 finish: "stop".into(),
                 pieces: vec![piece],
                 costs,
-                likelihood: None,
-                spent: None,
+                ..Outcome::default()
             };
-            results.note(outcome).unwrap();
+            results.add_outcome(outcome).unwrap();
         }
     }
 }

@@ -11,8 +11,8 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Write},
+    fs::{self, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -31,10 +31,8 @@ use super::{
 /// How many examples a shard holds: a kill loses at most this much work a worker.
 pub const SHARD: usize = 16;
 
-/// What is collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionInfo {
-    /// The format of the folder.
     pub format: u32,
     /// The fingerprint of the edge and its adapters.
     pub model: String,
@@ -52,7 +50,6 @@ pub struct CollectionInfo {
 }
 
 impl CollectionInfo {
-    /// The format this program writes.
     pub const FORMAT: u32 = 1;
 }
 
@@ -70,16 +67,13 @@ pub struct OpenPosition {
     pub ask: bool,
 }
 
-/// How a roll-out ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollOut {
     pub example: u32,
     pub position: u32,
-    /// Whether the answer came out right.
     pub right: bool,
 }
 
-/// Why a collection cannot be used.
 #[derive(Debug, Error)]
 pub enum CollectionError {
     #[error("{}: {source}", path.display())]
@@ -97,7 +91,6 @@ pub enum CollectionError {
     Sample(#[from] SampleError),
 }
 
-/// The folder.
 #[derive(Clone, Debug)]
 pub struct Collection {
     pub(super) folder: PathBuf,
@@ -124,36 +117,25 @@ impl Collection {
 
     /// Says what differs where something else is to be collected.
     pub(super) fn check(&self, other: &CollectionInfo) -> Result<(), CollectionError> {
-        let (a, b) = (&self.info, other);
-        let differs = |what, there: &dyn ToString, here: &dyn ToString| CollectionError::Mismatch {
-            path: self.folder.clone(),
-            what,
-            there: there.to_string(),
-            here: here.to_string(),
+        let compared = |what, same: bool, shown: fn(&CollectionInfo) -> String| {
+            if same {
+                return Ok(());
+            }
+            let (path, there, here) = (self.folder.clone(), shown(&self.info), shown(other));
+            Err(CollectionError::Mismatch { path, what, there, here })
         };
-        if a.model != b.model {
-            return Err(differs("the edge", &a.model_name, &b.model_name));
-        }
-        if a.hidden != b.hidden {
-            return Err(differs("the length of hidden states", &a.hidden, &b.hidden));
-        }
-        if a.cloud != b.cloud {
-            return Err(differs("the cloud", &a.cloud, &b.cloud));
-        }
-        if a.examples != b.examples {
-            return Err(differs("the data", &a.examples, &b.examples));
-        }
-        if a.exchange != b.exchange {
-            let name = |e| format!("{e:?}").to_lowercase();
-            return Err(differs("what travels", &name(a.exchange), &name(b.exchange)));
-        }
-        if a.seed != b.seed {
-            return Err(differs("the seed", &a.seed, &b.seed));
-        }
-        Ok(())
+        let (a, b) = (&self.info, other);
+        compared("the edge", a.model == b.model, |info| info.model_name.clone())?;
+        let hidden = a.hidden == b.hidden;
+        compared("the length of hidden states", hidden, |info| info.hidden.to_string())?;
+        compared("the cloud", a.cloud == b.cloud, |info| info.cloud.clone())?;
+        compared("the data", a.examples == b.examples, |info| info.examples.clone())?;
+        compared("what travels", a.exchange == b.exchange, |info| {
+            format!("{:?}", info.exchange).to_lowercase()
+        })?;
+        compared("the seed", a.seed == b.seed, |info| info.seed.to_string())
     }
 
-    /// Opens a collection that was made before.
     pub fn read(folder: &Path) -> Result<Self, CollectionError> {
         let path = folder.join("collection.json");
         let json = fs::read(&path).map_err(|source| io_error(&path, source))?;
@@ -183,22 +165,18 @@ impl Collection {
         self.info.count.div_ceil(SHARD)
     }
 
-    /// The examples of a shard.
     pub fn examples(&self, shard: usize) -> std::ops::Range<usize> {
         shard * SHARD..((shard + 1) * SHARD).min(self.info.count)
     }
 
-    /// The shards of this kind that are not there yet.
     pub fn missing(&self, kind: SampleSet) -> Vec<usize> {
         (0..self.shards()).filter(|&shard| !self.has(kind, shard)).collect()
     }
 
-    /// How many examples these shards have.
     pub fn count(&self, shards: &[usize]) -> usize {
         shards.iter().map(|&shard| self.examples(shard).len()).sum()
     }
 
-    /// Whether a shard of this kind is there.
     pub fn has(&self, kind: SampleSet, shard: usize) -> bool {
         self.path(kind, shard).exists()
             && (kind == SampleSet::Joint || self.open_path(shard).exists())
@@ -216,10 +194,7 @@ impl Collection {
             let path = self.open_path(shard);
             let mut lines = vec![];
             for place in open {
-                let line =
-                    serde_json::to_vec(place).map_err(|e| malformed(&path, e.to_string()))?;
-                lines.extend(line);
-                lines.push(b'\n');
+                lines.extend(json_line(&path, place)?);
             }
             atomic::write(&path, &lines).map_err(|source| io_error(&path, source))?;
         }
@@ -247,18 +222,16 @@ impl Collection {
         Ok(open)
     }
 
-    /// The roll-outs of a round that are done.
     pub fn rolled_out(&self, round: Round) -> Result<Vec<RollOut>, CollectionError> {
         read_lines(&self.rollouts_path(round))
     }
 
-    /// Adds how a roll-out ended.
     pub fn add_rollout(&self, round: Round, rollout: RollOut) -> Result<(), CollectionError> {
         let path = self.rollouts_path(round);
-        let line = serde_json::to_string(&rollout).map_err(|e| malformed(&path, e.to_string()))?;
-        let failed = |source| io_error(&path, source);
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+        let line = json_line(&path, &rollout)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(&line));
+        written.map_err(|source| io_error(&path, source))
     }
 
     /// Everything, with what roll-outs found; the later round has the last word.
@@ -297,7 +270,6 @@ impl Collection {
         collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
     }
 
-    /// A digest of everything in it.
     pub fn digest(&self) -> Result<String, CollectionError> {
         let mut hash = Sha256::new();
         for path in self.files() {
@@ -333,10 +305,9 @@ impl Collection {
     }
 }
 
-/// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleSet {
-    /// AnswerStyle answers, read with teacher forcing.
+    /// Worked answers, read with teacher forcing.
     Forced,
     Joint,
 }
@@ -347,6 +318,12 @@ pub enum Round {
     One,
     /// The edge, and the cloud where an earlier router asks it.
     Two,
+}
+
+fn json_line(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, CollectionError> {
+    let mut line = serde_json::to_vec(value).map_err(|e| malformed(path, e.to_string()))?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Cuts off a last line that a kill cut short.
@@ -364,20 +341,15 @@ fn repair(path: &Path) -> io::Result<()> {
 
 /// Whole lines only: somebody may be writing the last one.
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(source) => return Err(io_error(path, source)),
+    let written = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+        written => written.map_err(|source| io_error(path, source))?,
     };
-    let mut file = BufReader::new(file);
-    let (mut all, mut line) = (vec![], String::new());
-    while file.read_line(&mut line).map_err(|source| io_error(path, source))? > 0 {
-        if line.ends_with('\n') && line.len() > 1 {
-            all.push(serde_json::from_str(&line).map_err(|e| malformed(path, e.to_string()))?);
-        }
-        line.clear();
-    }
-    Ok(all)
+    let lines = written.split_inclusive(|&byte| byte == b'\n');
+    let whole = lines.filter(|line| line.len() > 1 && line.ends_with(b"\n"));
+    let parse =
+        |line: &[u8]| serde_json::from_slice(line).map_err(|e| malformed(path, e.to_string()));
+    whole.map(parse).collect()
 }
 
 pub(super) fn io_error(path: &Path, source: io::Error) -> CollectionError {
@@ -389,4 +361,4 @@ fn malformed(path: &Path, reason: String) -> CollectionError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

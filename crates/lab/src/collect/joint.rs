@@ -6,12 +6,13 @@ use std::sync::Arc;
 use decode::{Score, Source, Step, Token, sampling};
 use half::f16;
 use router::{FEATURES, features};
+use tandem::Mode;
 
 use super::{Label, LabelSource, Sample, collection::SampleSet, run::Job};
 use crate::{
     Error,
     record::Recorder,
-    worker::{Worker, share_work},
+    worker::{Decoding, Worker},
 };
 
 /// Positions of one joint text that are labelled.
@@ -20,25 +21,17 @@ const POSITIONS: usize = 2;
 /// Decodes every example jointly, shard by shard, and labels a few positions of each text.
 pub(super) async fn decode_all(job: &Arc<Job>) -> Result<(), Error> {
     let missing = job.collection.missing(SampleSet::Joint);
-    job.progress.begin("decoding jointly", job.collection.count(&missing));
-    let (tandem, parallel) = (&job.tandem, job.config.parallel);
-    let job = job.clone();
-    let progress = job.progress.clone();
-    let decode = move |mut worker: Worker, shard: usize| {
-        let job = job.clone();
-        async move {
-            let mut samples = vec![];
-            for example in job.collection.examples(shard) {
-                samples.extend(decode(&job, &mut worker, example).await?);
-                job.progress.step();
-            }
-            job.collection.write(SampleSet::Joint, shard, &samples, &[])?;
-            Ok::<_, Error>(worker)
-        }
-    };
-    share_work(tandem, parallel, missing, decode).await?;
-    progress.end();
-    Ok(())
+    job.share("decoding jointly", job.collection.count(&missing), missing, decode_shard).await
+}
+
+async fn decode_shard(job: Arc<Job>, mut worker: Worker, shard: usize) -> Result<Worker, Error> {
+    let mut samples = vec![];
+    for example in job.collection.examples(shard) {
+        samples.extend(decode(&job, &mut worker, example).await?);
+        job.progress.step();
+    }
+    job.collection.write(SampleSet::Joint, shard, &samples, &[])?;
+    Ok(worker)
 }
 
 /// What the edge showed at one position of a joint text.
@@ -65,7 +58,8 @@ async fn decode(job: &Job, worker: &mut Worker, number: usize) -> Result<Vec<Sam
         return Ok(vec![]);
     }
     let recorder = Recorder::new(router.build(0), EdgeView::new);
-    let decoding = Job::joint(recorder.clone(), (*threshold).into(), job.config.max_tokens);
+    let (policy, max_tokens) = ((*threshold).into(), job.config.max_tokens);
+    let decoding = Decoding { mode: Mode::Joint, router: recorder.clone(), policy, max_tokens };
     let transcript = worker.decode(&job.messages(number)?, vec![], decoding).await?;
     let text_right = example.is_right(&transcript.text()) == Some(true);
     let views = recorder.take();

@@ -1,4 +1,4 @@
-//! AnswerStyle answers, read by the edge with teacher forcing and scored by the cloud in one prefill.
+//! Worked answers, read by the edge with teacher forcing and scored by the cloud in one prefill.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -13,39 +13,30 @@ use super::{
 use crate::{
     Error,
     label::{EdgeReading, Judgement, Labelled, label},
-    worker::{Worker, share_work},
+    worker::Worker,
 };
 
 /// Reads every shard that is not there yet.
 pub(super) async fn read_all(job: &Arc<Job>) -> Result<(), Error> {
     let missing = job.collection.missing(SampleSet::Forced);
-    job.progress.begin("reading", job.collection.count(&missing));
-    let (tandem, parallel) = (&job.tandem, job.config.parallel);
-    let job = job.clone();
-    let progress = job.progress.clone();
-    let read = move |mut worker: Worker, shard: usize| {
-        let job = job.clone();
-        async move {
-            let (mut samples, mut open) = (vec![], vec![]);
-            for example in job.collection.examples(shard) {
-                for Labelled { sample, proposed } in read(&job, &mut worker, example).await? {
-                    if sample.label_source != LabelSource::Edge {
-                        let (example, position) = (sample.example, sample.position);
-                        let ask = sample.label_source == LabelSource::Cloud;
-                        let proposed = Some(proposed);
-                        open.push(OpenPosition { example, position, proposed, ask });
-                    }
-                    samples.push(sample);
-                }
-                job.progress.step();
+    job.share("reading", job.collection.count(&missing), missing, read_shard).await
+}
+
+async fn read_shard(job: Arc<Job>, mut worker: Worker, shard: usize) -> Result<Worker, Error> {
+    let (mut samples, mut open) = (vec![], vec![]);
+    for example in job.collection.examples(shard) {
+        for Labelled { sample, proposed } in read(&job, &mut worker, example).await? {
+            if sample.label_source != LabelSource::Edge {
+                let (example, position) = (sample.example, sample.position);
+                let (proposed, ask) = (Some(proposed), sample.label_source == LabelSource::Cloud);
+                open.push(OpenPosition { example, position, proposed, ask });
             }
-            job.collection.write(SampleSet::Forced, shard, &samples, &open)?;
-            Ok::<_, Error>(worker)
+            samples.push(sample);
         }
-    };
-    share_work(tandem, parallel, missing, read).await?;
-    progress.end();
-    Ok(())
+        job.progress.step();
+    }
+    job.collection.write(SampleSet::Forced, shard, &samples, &open)?;
+    Ok(worker)
 }
 
 /// One worked answer: the edge's states, the cloud's scores, the labels. There are none where it does

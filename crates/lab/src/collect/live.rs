@@ -46,7 +46,6 @@ pub struct TrafficCollector {
     cloud: String,
     /// `None` until the first edge has offered its states.
     traffic: Arc<Mutex<Option<Traffic>>>,
-    /// The number of the next conversation.
     examples: AtomicU32,
     queue: Mutex<Option<Queue>>,
     taken: AtomicU64,
@@ -73,7 +72,7 @@ impl TrafficCollector {
         let traffic = Arc::new(Mutex::new(traffic));
         let (taken, lost) = (AtomicU64::new(0), Arc::<AtomicU64>::default());
         let (samples, received) = sync_channel(QUEUE);
-        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), told: false };
+        let writer = Writer { traffic: traffic.clone(), lost: lost.clone(), logged: false };
         let writer = thread::Builder::new()
             .name("collect".into())
             .spawn(move || writer.run(&received))
@@ -92,16 +91,14 @@ impl TrafficCollector {
         if odd(&name) || odd(&fingerprint) {
             return Err("that is no name of a model".into());
         }
-        let (format, examples) = (CollectionInfo::FORMAT, traffic::EXAMPLES.into());
-        let (model, model_name, cloud) = (fingerprint, name, self.cloud.clone());
         Ok(CollectionInfo {
-            format,
-            model,
-            model_name,
+            format: CollectionInfo::FORMAT,
+            model: fingerprint,
+            model_name: name,
             hidden,
-            cloud,
+            cloud: self.cloud.clone(),
             exchange,
-            examples,
+            examples: traffic::EXAMPLES.into(),
             count: 0,
             seed: 0,
         })
@@ -170,7 +167,6 @@ impl Drop for TrafficCollector {
     }
 }
 
-/// What is kept of a position.
 fn sample(observed: Observation<'_>) -> Sample {
     let Observation { vocabulary, exchange, edge: seen, likeliest, conversation, position } =
         observed;
@@ -199,12 +195,11 @@ fn sample(observed: Observation<'_>) -> Sample {
     }
 }
 
-/// The end of the queue.
 struct Writer {
     traffic: Arc<Mutex<Option<Traffic>>>,
     lost: Arc<AtomicU64>,
     /// Whether the log knows that the disk fails.
-    told: bool,
+    logged: bool,
 }
 
 impl Writer {
@@ -226,12 +221,12 @@ impl Writer {
         let mut traffic = lock(&self.traffic);
         let Some(traffic) = traffic.as_mut() else { return };
         match traffic.write(shard) {
-            Ok(()) => self.told = false,
+            Ok(()) => self.logged = false,
             Err(error) => {
                 self.lost.fetch_add(shard.len() as u64, Ordering::Relaxed);
-                if !self.told {
+                if !self.logged {
                     tracing::error!(%error, "samples are lost; answers are not affected");
-                    self.told = true;
+                    self.logged = true;
                 }
             }
         }

@@ -14,37 +14,31 @@ use std::{
     },
 };
 
-use decode::{Message, Router, Threshold, ThresholdPolicy, Token, Vocabulary};
+use decode::{Message, Threshold, Token, Vocabulary};
 use sha2::{Digest, Sha256};
 use tandem::{Mode, NamedRouter, Tandem};
 
 use super::{
-    Collection, CollectionInfo, Label, LabelSource, Sample, joint, labels::read_all,
-    rollout::roll_out_all,
+    Collection, CollectionInfo, Label, LabelSource, Sample, collection::Round, joint,
+    labels::read_all, rollout::roll_out_all,
 };
 use crate::{
     Error,
     eval::{AnswerStyle, Example},
     progress::Progress,
-    worker::{Decoding, Worker},
+    worker::{Decoding, Worker, share_work},
 };
 
-/// What is collected, and how.
 #[derive(Clone, Debug)]
 pub struct CollectConfig {
-    /// Files of worked examples.
     pub data: Vec<PathBuf>,
     /// Where worked answers name their choice.
     pub worked: AnswerStyle,
-    /// Only the first so many examples.
     pub limit: Option<usize>,
-    /// The folder to fill.
     pub output: PathBuf,
-    /// How many positions are rolled out at most.
     pub rollouts: usize,
     /// Whether positions that only the cloud got right are rolled out too, before the others.
     pub roll_out_asks: bool,
-    /// Whether no further examples are read.
     pub rollouts_only: bool,
     /// The router of a second round, and its threshold.
     pub second_round: Option<(NamedRouter, Threshold)>,
@@ -52,7 +46,6 @@ pub struct CollectConfig {
     pub parallel: usize,
     /// Which positions are rolled out.
     pub seed: u64,
-    /// Where a roll-out ends at the latest.
     pub max_tokens: usize,
     pub system: String,
 }
@@ -80,9 +73,7 @@ pub struct Collected {
     pub cloud: usize,
     pub neither: usize,
     pub joint: usize,
-    /// Positions that were rolled out.
     pub rolled_out: usize,
-    /// Roll-outs that ended right.
     pub ended_right: usize,
 }
 
@@ -154,6 +145,37 @@ impl Job {
         self.examples.get(number).ok_or_else(|| Error::internal("no such example"))
     }
 
+    pub fn round(&self) -> Round {
+        if self.config.second_round.is_some() { Round::Two } else { Round::One }
+    }
+
+    /// Lets workers side by side take one piece of work after another.
+    pub async fn share<T, F, A>(
+        self: &Arc<Self>,
+        what: &str,
+        steps: usize,
+        work: Vec<T>,
+        act: F,
+    ) -> Result<(), Error>
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(Arc<Self>, Worker, T) -> A + Clone + Send + 'static,
+        A: Future<Output = Result<Worker, Error>> + Send,
+    {
+        self.progress.begin(what, steps);
+        let mut workers = vec![];
+        for _ in 0..self.config.parallel.min(work.len()) {
+            workers.push(Worker::new(&self.tandem).await?);
+        }
+        let job = self.clone();
+        let act = move |worker, piece| act(job.clone(), worker, piece);
+        for mut worker in share_work(workers, work, act).await? {
+            worker.close().await?;
+        }
+        self.progress.end();
+        Ok(())
+    }
+
     pub fn messages(&self, number: usize) -> Result<[Message; 2], Error> {
         let example = self.example(number)?;
         Ok([Message::system(&self.config.system), Message::user(example.prompt())])
@@ -162,18 +184,12 @@ impl Job {
     /// How roll-outs and joint texts are decoded: by the edge alone, or as the second round does.
     pub fn decoding(&self, max_tokens: usize) -> Decoding {
         match &self.config.second_round {
-            None => {
-                let (mode, policy) = (Mode::Small, Threshold::NEVER.into());
-                Decoding { mode, router: Arc::new(router::Constant::Never), policy, max_tokens }
-            }
+            None => Decoding::edge_alone(Arc::new(router::Constant::Never), max_tokens),
             Some((router, threshold)) => {
-                Self::joint(Arc::from(router.build(0)), (*threshold).into(), max_tokens)
+                let (router, policy) = (Arc::from(router.build(0)), (*threshold).into());
+                Decoding { mode: Mode::Joint, router, policy, max_tokens }
             }
         }
-    }
-
-    pub fn joint(router: Arc<dyn Router>, policy: ThresholdPolicy, max_tokens: usize) -> Decoding {
-        Decoding { mode: Mode::Joint, router, policy, max_tokens }
     }
 
     /// Whether an answer that begins so comes out right.

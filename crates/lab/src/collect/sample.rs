@@ -17,13 +17,11 @@ use router::{
 /// One position at which the edge proposed a token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The edge's last hidden state.
     pub hidden: Vec<f16>,
     /// The shape of its distribution; see [`features`](mod@router::features).
     pub features: [f32; FEATURES],
     /// Whether keeping its token was right.
     pub label: Label,
-    /// How that is known.
     pub label_source: LabelSource,
     /// The edge's log-probability of the reference's token; NaN when unknown.
     pub edge_logprob: f32,
@@ -33,12 +31,10 @@ pub struct Sample {
     pub agrees: Option<bool>,
     /// Which example it is from: examples, not positions, are split for training.
     pub example: u32,
-    /// Where in the example.
     pub position: u32,
 }
 
 impl Sample {
-    /// What a trained router says of this position.
     pub fn score(&self, router: &Mlp) -> Score {
         let hidden: Vec<f32> = self.hidden.iter().map(|x| x.to_f32()).collect();
         router.score_state(&hidden, || self.features)
@@ -55,7 +51,6 @@ pub enum Label {
     Unknown,
 }
 
-/// How a label was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelSource {
     /// The edge's greedy token is the reference's.
@@ -138,25 +133,19 @@ pub fn write_shard(path: &Path, hidden_len: usize, samples: &[Sample]) -> Result
     file.add("position", &[n], &column(samples, |s| s.position));
     let bytes =
         file.bytes().map_err(|why| SampleError::Malformed { path: path.to_owned(), why })?;
-    atomic::write(path, &bytes).map_err(|source| SampleError::Io {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    })
+    atomic::write(path, &bytes).map_err(|source| io_error("write", path, source))
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> SampleError {
+    SampleError::Io { action, path: path.to_owned(), source }
 }
 
 fn column<T>(samples: &[Sample], field: impl Fn(&Sample) -> T) -> Vec<T> {
     samples.iter().map(field).collect()
 }
 
-/// Reads a file of samples.
 pub fn read_shard(path: &Path) -> Result<Vec<Sample>, SampleError> {
-    let bytes = fs::read(path).map_err(|source| SampleError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    parse(path, &bytes)
+    parse(path, &fs::read(path).map_err(|source| io_error("read", path, source))?)
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
@@ -177,16 +166,15 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
     let example: Vec<u32> = file.read("example", &[n]).map_err(malformed)?;
     let position: Vec<u32> = file.read("position", &[n]).map_err(malformed)?;
 
-    let unknown = |field, value| SampleError::Code { path: path.to_owned(), field, value };
+    let unknown = |(field, value)| SampleError::Code { path: path.to_owned(), field, value };
     let (features, _) = features.as_chunks::<FEATURES>();
     let sample = |i: usize| {
         Ok(Sample {
             hidden: hidden[i * hidden_len..(i + 1) * hidden_len].to_vec(),
             features: features[i],
-            label: decode(&LABELS, label[i]).ok_or_else(|| unknown("label", label[i]))?,
-            label_source: decode(&LABEL_SOURCES, found[i])
-                .ok_or_else(|| unknown("found", found[i]))?,
-            agrees: decode(&AGREES, agrees[i]).ok_or_else(|| unknown("agrees", agrees[i]))?,
+            label: decode(&LABELS, "label", label[i]).map_err(unknown)?,
+            label_source: decode(&LABEL_SOURCES, "found", found[i]).map_err(unknown)?,
+            agrees: decode(&AGREES, "agrees", agrees[i]).map_err(unknown)?,
             edge_logprob: edge_logprob[i],
             cloud_logprob: cloud_logprob[i],
             example: example[i],
@@ -196,8 +184,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, SampleError> {
     (0..n).map(sample).collect()
 }
 
-fn decode<T: Copy>(codes: &[T], value: u8) -> Option<T> {
-    codes.get(usize::from(value)).copied()
+fn decode<T: Copy>(codes: &[T], field: &'static str, value: u8) -> Result<T, (&'static str, u8)> {
+    codes.get(usize::from(value)).copied().ok_or((field, value))
 }
 
 #[cfg(test)]

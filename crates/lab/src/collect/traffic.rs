@@ -82,7 +82,6 @@ pub fn claim(folder: &Path) -> Result<File, CollectionError> {
     }
 }
 
-/// The shards that are there, in order.
 pub(super) fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = folder.to_owned();
     (0..).map(move |shard| file(&folder, shard)).take_while(|path| path.exists())
@@ -94,39 +93,19 @@ fn file(folder: &Path, shard: usize) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use decode::Exchange;
-    use half::f16;
-
     use super::*;
-    use crate::collect::{Label, LabelSource};
-    use router::FEATURES;
+    use crate::{
+        collect::{LabelSource, collection::tests},
+        train::tests::sample as unknown,
+    };
 
     fn info() -> CollectionInfo {
-        CollectionInfo {
-            format: 0,
-            model: "m".into(),
-            model_name: "small".into(),
-            hidden: 2,
-            cloud: "large".into(),
-            exchange: Exchange::Text,
-            examples: String::new(),
-            count: 0,
-            seed: 9,
-        }
+        tests::info(0)
     }
 
     fn sample(example: u32, position: u32) -> Sample {
-        Sample {
-            hidden: vec![f16::ONE; 2],
-            features: [0.5; FEATURES],
-            label: Label::Unknown,
-            label_source: LabelSource::Traffic,
-            edge_logprob: f32::NAN,
-            cloud_logprob: f32::NAN,
-            agrees: Some(position.is_multiple_of(2)),
-            example,
-            position,
-        }
+        let (label_source, agrees) = (LabelSource::Traffic, Some(position.is_multiple_of(2)));
+        Sample { label_source, agrees, position, ..unknown(example, 2) }
     }
 
     fn places(folder: &Path) -> Vec<(u32, u32)> {
@@ -169,16 +148,6 @@ mod tests {
         named(Traffic::resume(folder, "huge").unwrap_err(), ["large", "huge"]);
         let worked = CollectionInfo { examples: "d".into(), seed: 0, ..info() };
         named(Collection::begin(folder, worked).unwrap_err(), [EXAMPLES, "d"]);
-    }
-
-    #[test]
-    fn one_process_fills_a_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("new");
-        let held = claim(&folder).unwrap();
-        assert!(matches!(claim(&folder), Err(CollectionError::InUse { .. })));
-        drop(held);
-        claim(&folder).unwrap();
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Questions that come with the program: common sense, written for it, in the shape of the
 //! multiple-choice tasks.
 
-/// The name of the file they are in.
 pub const FILE: &str = "builtin.jsonl";
 
 pub const QUESTIONS: &str = include_str!("builtin.jsonl");

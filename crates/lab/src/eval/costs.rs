@@ -1,5 +1,7 @@
 //! What an answer cost, from its trace.
 
+use std::time::Duration;
+
 use decode::{Accepted, Source, Transcript, trace::Times};
 use serde::{Deserialize, Serialize};
 use tandem::config::{CLOUD_CHUNK, EDGE_CHUNK};
@@ -25,20 +27,17 @@ pub struct Costs {
     pub edge_bytes: u64,
     /// The same by the cloud; `None` where its size is not known.
     pub cloud_bytes: Option<u64>,
-    /// From the prompt to the first token.
     pub first_token_ms: f64,
     /// From the prompt to the end, without loading models.
     pub total_ms: f64,
     /// The gaps between accepted spans, in order.
     pub between_ms: Vec<f64>,
-    /// Where the time went.
     pub split: TimeSplit,
 }
 
 /// Where the time of an answer went, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeSplit {
-    /// The edge reading the prompt.
     pub edge_prefill_ms: f64,
     pub edge_decode_ms: f64,
     /// The edge reading what the cloud wrote.
@@ -67,29 +66,19 @@ impl TimeSplit {
         ]
     }
 
-    /// Adds another one up.
-    pub fn add(&mut self, other: &Self) {
-        self.edge_prefill_ms += other.edge_prefill_ms;
-        self.edge_decode_ms += other.edge_decode_ms;
-        self.edge_reprefill_ms += other.edge_reprefill_ms;
-        self.router_ms += other.router_ms;
-        self.network_ms += other.network_ms;
-        self.cloud_queue_ms += other.cloud_queue_ms;
-        self.cloud_prefill_ms += other.cloud_prefill_ms;
-        self.cloud_decode_ms += other.cloud_decode_ms;
-    }
-
-    /// Each part times a factor.
-    pub fn scaled(&self, factor: f64) -> Self {
+    /// Where the time of a token went, on average over answers that have so many together.
+    pub fn per_token<'a>(splits: impl Iterator<Item = &'a Self> + Clone, tokens: usize) -> Self {
+        let factor = 1.0 / tokens as f64;
+        let part = |part: fn(&Self) -> f64| splits.clone().map(part).sum::<f64>() * factor;
         Self {
-            edge_prefill_ms: self.edge_prefill_ms * factor,
-            edge_decode_ms: self.edge_decode_ms * factor,
-            edge_reprefill_ms: self.edge_reprefill_ms * factor,
-            router_ms: self.router_ms * factor,
-            network_ms: self.network_ms * factor,
-            cloud_queue_ms: self.cloud_queue_ms * factor,
-            cloud_prefill_ms: self.cloud_prefill_ms * factor,
-            cloud_decode_ms: self.cloud_decode_ms * factor,
+            edge_prefill_ms: part(|s| s.edge_prefill_ms),
+            edge_decode_ms: part(|s| s.edge_decode_ms),
+            edge_reprefill_ms: part(|s| s.edge_reprefill_ms),
+            router_ms: part(|s| s.router_ms),
+            network_ms: part(|s| s.network_ms),
+            cloud_queue_ms: part(|s| s.cloud_queue_ms),
+            cloud_prefill_ms: part(|s| s.cloud_prefill_ms),
+            cloud_decode_ms: part(|s| s.cloud_decode_ms),
         }
     }
 }
@@ -104,7 +93,6 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// One pass with this much context.
     fn pass(&self, context: usize) -> u64 {
         self.weights + self.cache_per_token * context as u64
     }
@@ -116,7 +104,6 @@ impl Footprint {
     }
 }
 
-/// The two models as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     pub edge: Footprint,
@@ -130,9 +117,8 @@ pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
     let (stats, shown) = (transcript.stats(), transcript.shown());
     let spans = spans(shown);
     let load = stats.times.cloud_load;
-    let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
-    let first_load = spans.first().map_or(std::time::Duration::ZERO, |s| s.times.cloud_load);
-    let wrote_edge = stats.times.edge_decode > std::time::Duration::ZERO;
+    let first_load = spans.first().map_or(Duration::ZERO, |s| s.times.cloud_load);
+    let wrote_edge = stats.times.edge_decode > Duration::ZERO;
     Costs {
         tokens: stats.tokens,
         cloud_tokens: stats.cloud_tokens,
@@ -201,7 +187,11 @@ fn cloud_bytes(spans: &[Span], prompt: usize, cloud: &Footprint) -> u64 {
     cloud.prompt(prompt, CLOUD_CHUNK) + written.sum::<u64>()
 }
 
-fn whole(times: &Times) -> std::time::Duration {
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+fn whole(times: &Times) -> Duration {
     times.edge_prefill
         + times.edge_decode
         + times.router
@@ -212,7 +202,6 @@ fn whole(times: &Times) -> std::time::Duration {
 }
 
 fn split(all: &Times, first: Option<&Times>) -> TimeSplit {
-    let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
     let prompt = first.map_or(all.edge_prefill, |times| times.edge_prefill);
     TimeSplit {
         edge_prefill_ms: ms(prompt),

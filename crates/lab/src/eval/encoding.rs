@@ -5,25 +5,19 @@ use thiserror::Error;
 /// What bytes look like that are no UTF-8.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum NotText {
-    /// Two bytes a character.
     #[error("the file looks like UTF-16")]
     Utf16,
-    /// Four bytes a character.
     #[error("the file looks like UTF-32")]
     Utf32,
-    /// One byte a character.
     #[error("not UTF-8; the file looks like Latin-1 (ISO 8859-1)")]
     Latin1,
     /// One byte a character, with letters where Latin-1 has none.
     #[error("not UTF-8; the file looks like Windows-1252 or another encoding of one byte a letter")]
     OneByte,
-    /// UTF-8 that ends inside a character.
     #[error("the file ends in the middle of a character; it was cut off")]
     CutOff,
-    /// Compressed.
     #[error("the file is compressed (gzip, zip or zstd); unpack it")]
     Compressed,
-    /// None of these.
     #[error("the file holds zero bytes and looks like no text")]
     Binary,
 }

@@ -1,12 +1,6 @@
 //! Questions, how they are put, and worked answers where they are known.
 
-use std::path::Path;
-
-use crate::eval::{
-    compare::Compare,
-    conclusion,
-    read::{self, ReadError},
-};
+use crate::eval::{compare::Compare, conclusion};
 
 /// How a choice is to be explained, and concluded with.
 const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
@@ -15,24 +9,28 @@ const CHOICE_CONCLUSION: &str = "Therefore, the answer is";
 const MATHS_FORMAT: &str =
     "Please reason step by step, and put your final answer within \\boxed{}.";
 
-/// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// One of several choices.
     Choice {
         question: String,
         /// Labels, as in the file.
         labels: Vec<String>,
-        /// What each stands for.
         texts: Vec<String>,
         right: String,
     },
-    /// A sum with one number for its answer.
-    Maths { problem: String, answer: String },
+    Maths {
+        problem: String,
+        answer: String,
+    },
     /// A prompt of any kind, with right answers.
-    Judged { prompt: String, compare: Compare },
+    Judged {
+        prompt: String,
+        compare: Compare,
+    },
     /// A prompt of any kind; no answer is right or wrong.
-    Plain { prompt: String },
+    Plain {
+        prompt: String,
+    },
 }
 
 /// Where a worked answer names its choice.
@@ -45,24 +43,15 @@ pub enum AnswerStyle {
     AnswerFirst,
 }
 
-/// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The file's name for it, or where it stands.
     pub id: String,
     pub task: Task,
-    /// A worked answer, if one is known.
     pub worked: Option<String>,
 }
 
 impl Example {
-    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What
-    /// is measured is read by [`read`](read::read), which asks for more.
-    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
-        read::any(path, worked)
-    }
-
-    /// What the user says.
     pub fn prompt(&self) -> String {
         match &self.task {
             Task::Choice { question, labels, texts, .. } => {
@@ -132,7 +121,8 @@ mod tests {
     use crate::eval::row::Row;
 
     fn parse(line: &str, worked: AnswerStyle) -> Result<Example, String> {
-        Row::parse(line)?.any("f:3".into(), worked)
+        let row = Row::parse(line)?;
+        row.example(row.shape()?, worked, "f:3".into())
     }
 
     const MINES: &str = r#"{"id": "m", "question": " Where are mines? ", "choices": {"label":

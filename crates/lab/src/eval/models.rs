@@ -8,17 +8,16 @@ use tandem::{Pair, Prompt, Tandem};
 
 use super::{
     DecodeOptions, Decoder,
-    costs::{Footprint, Sizes},
+    costs::{Costs, Footprint, Sizes, costs},
 };
 use crate::{
     Error,
     worker::{Decoding, Worker},
 };
 
-/// A worker, and what it needs to know of the run.
 pub(super) struct PairDecoder {
     tandem: Tandem,
-    worker: Worker,
+    pub(super) worker: Worker,
     networks: Vec<Delay>,
     system: String,
     max_tokens: usize,
@@ -51,10 +50,6 @@ impl PairDecoder {
             sizes: Sizes { edge, cloud: about.footprint.map(footprint) },
             decoding: Duration::ZERO,
         })
-    }
-
-    pub(super) async fn close(&mut self) -> Result<(), Error> {
-        self.worker.close().await
     }
 
     fn messages(&self, prompt: &str) -> [Message; 2] {
@@ -105,9 +100,9 @@ impl Decoder for PairDecoder {
         let started = Instant::now();
         let DecodeOptions { mode, router, policy, rtt_ms } = options;
         let network = rtt_ms.and_then(|ms| {
-            self.networks.iter().find(|d| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6)
+            let is_it = |d: &Delay| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6;
+            self.networks.iter().copied().find(is_it)
         });
-        let network = network.copied();
         self.worker.cloud().await?.simulate_network(network);
         let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);
         let decoding = Decoding { mode, router, policy, max_tokens };
@@ -130,12 +125,8 @@ impl Decoder for PairDecoder {
         Ok(sum.map(|sum| sum / characters as f64))
     }
 
-    fn count(&self, prompt: &str) -> Result<usize, Error> {
+    fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Error> {
         let prompt = Prompt::Messages(self.messages(prompt).to_vec());
-        Ok(self.tandem.pair().tokens(&prompt)?.len())
-    }
-
-    fn sizes(&self) -> Sizes {
-        self.sizes
+        Ok(costs(transcript, self.tandem.pair().tokens(&prompt)?.len(), &self.sizes))
     }
 }

@@ -1,10 +1,10 @@
 //! What is measured: small, every router at every budget or threshold and network, large.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use cloud::Delay;
-use decode::{Budget, Router, Threshold, ThresholdPolicy};
-use router::{Constant, RouterKind};
+use decode::{Budget, Threshold, ThresholdPolicy};
+use router::RouterKind;
 use tandem::{Mode, NamedRouter, Share};
 
 use super::{Point, Run};
@@ -19,7 +19,6 @@ pub enum Target {
     Threshold(Threshold),
 }
 
-/// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Points {
     /// Routers, the most interesting first: the others are compared with it.
@@ -27,7 +26,6 @@ pub struct Points {
     pub targets: Vec<Target>,
     /// Whether asking at random is measured beside every target.
     pub random: bool,
-    /// Whether the cloud alone is measured.
     pub large: bool,
     /// Networks to simulate; without any, the one there is.
     pub networks: Vec<Delay>,
@@ -63,12 +61,9 @@ impl Points {
         }
         let mut names = HashSet::new();
         match runs.iter().find(|run| !names.insert(run.point.name.as_str())) {
-            Some(twice) => {
-                let name = &twice.point.name;
-                let reason =
-                    format!("{name:?} is measured twice: give router files different names");
-                Err(Error::Usage(reason))
-            }
+            Some(Run { point: Point { name, .. }, .. }) => Err(Error::usage(format!(
+                "{name:?} is measured twice: give router files different names"
+            ))),
             None => Ok(runs),
         }
     }
@@ -84,26 +79,19 @@ fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option
         mode,
         router: router.map(ToString::to_string),
         router_digest: router.and_then(|router| router.digest().map(String::from)),
-        budget: None,
-        threshold: None,
-        like: None,
         rtt_ms: network.map(milliseconds),
+        ..Point::default()
     }
 }
 
-fn run(point: Point, router: &NamedRouter, policy: ThresholdPolicy) -> Run {
-    let router = router.clone();
-    Run { point, build: Box::new(move |seed| router.build(seed)), policy }
-}
-
 fn small(router: &NamedRouter) -> Run {
-    run(point("small".into(), Mode::Small, Some(router), None), router, Threshold::NEVER.into())
+    let point = point("small".into(), Mode::Small, Some(router), None);
+    Run { point, router: router.clone(), policy: Threshold::NEVER.into() }
 }
 
 fn large(network: Option<Delay>) -> Run {
-    let always: Arc<dyn Router> = Arc::new(Constant::Always);
-    let always = NamedRouter::custom("always", always);
-    run(point("large".into(), Mode::Large, None, network), &always, Threshold::ALWAYS.into())
+    let point = point("large".into(), Mode::Large, None, network);
+    Run { point, router: RouterKind::Always.into(), policy: Threshold::ALWAYS.into() }
 }
 
 fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
@@ -118,7 +106,7 @@ fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
         }
     };
     let point = Point { budget, threshold, ..point(name, Mode::Joint, Some(router), network) };
-    run(point, router, policy)
+    Run { point, router: router.clone(), policy }
 }
 
 /// At random: at the budget, or at the share that the first router has at this threshold.

@@ -16,7 +16,6 @@ use crate::eval::{
     task::TaskName,
 };
 
-/// Why a file of examples could not be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
     #[error("{}: {source}", path.display())]
@@ -33,27 +32,28 @@ pub enum ReadError {
         path.display(),
         first.display()
     )]
-    Twice { id: String, path: PathBuf, line: usize, first: PathBuf, first_line: usize },
+    DuplicateId { id: String, path: PathBuf, line: usize, first: PathBuf, first_line: usize },
     #[error("the task {task} wants a file of questions; each line is {}", task.wanted())]
     NoData { task: TaskName },
     #[error("the task {task} has questions of its own; {} is not read", path.display())]
     DataUnwanted { task: TaskName, path: PathBuf },
 }
 
-/// Any of the shapes.
 const ANY: &str = "a JSON object with question, choices and answerKey, or problem and answer, or \
     prompt and response";
 
 /// The questions of a task, in order, from all its files.
 pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError> {
     let mut all = Questions { task, found: vec![], places: HashMap::new() };
-    match paths {
-        [] if task.wants_data() => return Err(ReadError::NoData { task }),
-        [path, ..] if !task.wants_data() => {
+    match (task, paths) {
+        (TaskName::Builtin, []) => {
+            all.add(Path::new(builtin::FILE), builtin::FILE, builtin::QUESTIONS)?;
+        }
+        (TaskName::Builtin, [path, ..]) => {
             return Err(ReadError::DataUnwanted { task, path: path.clone() });
         }
-        [] => all.add(Path::new(builtin::FILE), builtin::FILE, builtin::QUESTIONS)?,
-        paths => {
+        (_, []) => return Err(ReadError::NoData { task }),
+        (_, paths) => {
             for path in paths {
                 // Where two files have the same name, the whole path says which.
                 let stem = |path: &Path| path.file_stem().unwrap_or_default().to_owned();
@@ -66,16 +66,20 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
     Ok(all.found)
 }
 
-/// A file with lines of any shape.
-pub(crate) fn any(path: &Path, worked: AnswerStyle) -> Result<Vec<Example>, ReadError> {
-    let text = text(path)?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let example = |(line, text): (usize, &str)| {
-        let example = Row::parse(text).and_then(|row| row.any(format!("{stem}:{line}"), worked));
-        let path = path.to_owned();
-        example.map_err(|reason| ReadError::Line { path, line, reason, wanted: ANY })
-    };
-    lines(&text).map(example).collect()
+impl Example {
+    /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What is
+    /// measured is read by [`read`], which asks for more.
+    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
+        let text = text(path)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let example = |(line, text): (usize, &str)| {
+            let example = Row::parse(text)
+                .and_then(|row| row.example(row.shape()?, worked, format!("{stem}:{line}")));
+            let path = path.to_owned();
+            example.map_err(|reason| ReadError::Line { path, line, reason, wanted: ANY })
+        };
+        lines(&text).map(example).collect()
+    }
 }
 
 struct Questions {
@@ -89,25 +93,21 @@ impl Questions {
         let wanted = self.task.wanted();
         let before = self.found.len();
         for (line, text) in lines(text) {
-            let example = Row::parse(text)
-                .and_then(|row| row.of(self.task, format!("{name}:{line}")))
-                .map_err(|reason| ReadError::Line {
-                    path: path.to_owned(),
-                    line,
-                    reason,
-                    wanted,
-                })?;
+            let (style, place) = (AnswerStyle::AsGiven, format!("{name}:{line}"));
+            let example = Row::parse(text).and_then(|row| row.example(self.task, style, place));
+            let failed = |reason| ReadError::Line { path: path.to_owned(), line, reason, wanted };
+            let example = example.map_err(failed)?;
             let place = (path.to_owned(), line);
             if let Some((first, first_line)) = self.places.insert(example.id.clone(), place) {
                 let (id, path) = (example.id, path.to_owned());
-                return Err(ReadError::Twice { id, path, line, first, first_line });
+                return Err(ReadError::DuplicateId { id, path, line, first, first_line });
             }
             self.found.push(example);
         }
-        match self.found.len() == before {
-            true => Err(ReadError::Empty { path: path.to_owned(), wanted }),
-            false => Ok(()),
+        if self.found.len() == before {
+            return Err(ReadError::Empty { path: path.to_owned(), wanted });
         }
+        Ok(())
     }
 }
 

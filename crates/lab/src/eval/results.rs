@@ -5,7 +5,7 @@
 //! before it writes.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -18,10 +18,6 @@ use thiserror::Error;
 
 use crate::eval::costs::Costs;
 
-/// The form of the file; another one is refused.
-const VERSION: u32 = 1;
-
-/// Why a results file cannot be used.
 #[derive(Debug, Error)]
 pub enum ResultsError {
     #[error("{}: {source}", path.display())]
@@ -35,13 +31,12 @@ pub enum ResultsError {
          --results file",
         path.display()
     )]
-    Another { path: PathBuf, what: String, there: String, here: String },
+    Mismatch { path: PathBuf, what: String, there: String, here: String },
 }
 
-/// What a file of results is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultsInfo {
-    /// The form of the file.
+    /// The form of the file; another one is refused.
     pub version: u32,
     pub task: String,
     /// The questions: files by name and hash.
@@ -51,17 +46,14 @@ pub struct ResultsInfo {
     /// The cloud: name, and hash where it is known.
     pub cloud: String,
     pub system: String,
-    /// Where an answer is cut off.
     pub max_tokens: usize,
     /// Where `random` asks, and how questions are redrawn.
     pub seed: u64,
 }
 
 impl ResultsInfo {
-    /// The form of files this program writes.
-    pub const VERSION: u32 = VERSION;
+    pub const VERSION: u32 = 1;
 
-    /// Its fields by name, in order.
     fn fields(&self) -> [(&'static str, String); 8] {
         [
             ("the form of the file", self.version.to_string()),
@@ -77,9 +69,8 @@ impl ResultsInfo {
 }
 
 /// One way to decode that is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// As the table names it.
     pub name: String,
     pub mode: Mode,
     /// Who judges the edge; `None` where nobody does.
@@ -100,16 +91,13 @@ pub struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     pub id: String,
-    /// What was said to the models.
     pub prompt: String,
-    /// The right answer, where there is one.
     pub right: Option<String>,
     /// Each router's mean trust in the edge over the prompt: what a choice between whole answers
     /// goes by.
     pub trust: BTreeMap<String, f64>,
 }
 
-/// One accepted token of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenRecord {
     pub text: String,
@@ -119,20 +107,17 @@ pub struct TokenRecord {
     pub score: Option<f32>,
 }
 
-/// One answer to one question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub id: String,
-    /// Which point, by name.
     pub point: String,
     /// Whether it was right; `None` where no answer is.
     pub right: Option<bool>,
-    pub said: Option<String>,
+    #[serde(rename = "said")]
+    pub conclusion: Option<String>,
     /// Why it ended: `stop`, `length`, …
     pub finish: String,
-    /// The answer, token by token.
     pub pieces: Vec<TokenRecord>,
-    /// What it cost.
     #[serde(rename = "figures")]
     pub costs: Costs,
     /// Log-likelihood a character under the large model, for open-ended texts.
@@ -145,25 +130,26 @@ impl Outcome {
     pub fn text(&self) -> String {
         self.pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
+
+    /// 1 for a right answer and 0 for a wrong one.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.right.map(|right| f64::from(u8::from(right)))
+    }
 }
 
-/// Where a budget stands.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The share that is looked up.
     pub aim: f32,
-    /// The threshold that it gives.
     pub threshold: f32,
     pub tokens: usize,
     /// Of them, from the cloud.
     pub routed: usize,
 }
 
-/// A line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    /// The first line.
     About(ResultsInfo),
     Point(Point),
     Question(Question),
@@ -171,9 +157,8 @@ enum Line {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// What it is about.
     pub about: ResultsInfo,
     /// In the order of their first run.
     pub points: Vec<Point>,
@@ -188,13 +173,11 @@ impl Record {
     /// was killed there.
     pub fn read(path: &Path) -> Result<Self, ResultsError> {
         let written = fs::read(path).map_err(|source| file_error(path, source))?;
-        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        parse(path, &written[..whole])?
+        parse(path, whole_lines(&written))?
             .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
     }
 }
 
-/// A file of results that is being written.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -205,7 +188,6 @@ pub struct Results {
 struct State {
     file: File,
     record: Record,
-    done: HashMap<String, HashSet<String>>,
 }
 
 impl Results {
@@ -218,27 +200,17 @@ impl Results {
             Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
             Err(error) => return Err(failed(error)),
         };
-        let whole = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let there = parse(path, &written[..whole])?;
+        let whole = whole_lines(&written);
+        let there = parse(path, whole)?;
         let fresh = there.is_none();
-        let record = there.unwrap_or_else(|| Record {
-            about: about.clone(),
-            points: vec![],
-            questions: vec![],
-            outcomes: vec![],
-        });
+        let record = there.unwrap_or_else(|| Record { about: about.clone(), ..Record::default() });
         compare(path, &record, &about, &points)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-        file.set_len(whole as u64).map_err(failed)?;
-        let mut done: HashMap<String, HashSet<String>> = HashMap::new();
-        for outcome in &record.outcomes {
-            done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
-        }
-        let results =
-            Self { path: path.to_owned(), state: Mutex::new(State { file, record, done }) };
+        file.set_len(whole.len() as u64).map_err(failed)?;
+        let results = Self { path: path.to_owned(), state: Mutex::new(State { file, record }) };
         if fresh {
             results.write(&Line::About(about))?;
         }
@@ -249,8 +221,7 @@ impl Results {
     }
 
     fn add_point(&self, point: Point) -> Result<(), ResultsError> {
-        let known = self.with(|state| state.record.points.iter().any(|p| p.name == point.name));
-        if known {
+        if self.look(|record| record.points.iter().any(|p| p.name == point.name)) {
             return Ok(());
         }
         self.write(&Line::Point(point.clone()))?;
@@ -258,9 +229,9 @@ impl Results {
         Ok(())
     }
 
-    /// Takes note of a question, on disk first; a second time nothing happens.
-    pub fn note_question(&self, question: Question) -> Result<(), ResultsError> {
-        if self.with(|s| s.record.questions.iter().any(|q| q.id == question.id)) {
+    /// Adds a question, on disk first; a second time nothing happens.
+    pub fn add_question(&self, question: Question) -> Result<(), ResultsError> {
+        if self.look(|record| record.questions.iter().any(|q| q.id == question.id)) {
             return Ok(());
         }
         self.write(&Line::Question(question.clone()))?;
@@ -268,22 +239,21 @@ impl Results {
         Ok(())
     }
 
-    /// Takes note of an answer, on disk first.
-    pub fn note(&self, outcome: Outcome) -> Result<(), ResultsError> {
+    /// Adds an answer, on disk first.
+    pub fn add_outcome(&self, outcome: Outcome) -> Result<(), ResultsError> {
         self.write(&Line::Outcome(Box::new(outcome.clone())))?;
-        self.with(|state| {
-            state.done.entry(outcome.id.clone()).or_default().insert(outcome.point.clone());
-            state.record.outcomes.push(outcome);
-        });
+        self.with(|state| state.record.outcomes.push(outcome));
         Ok(())
     }
 
-    /// The points a question already has.
+    /// The points at which a question has an answer.
     pub fn points_of(&self, id: &str) -> HashSet<String> {
-        self.with(|state| state.done.get(id).cloned().unwrap_or_default())
+        self.look(|record| {
+            let answers = record.outcomes.iter().filter(|outcome| outcome.id == id);
+            answers.map(|outcome| outcome.point.clone()).collect()
+        })
     }
 
-    /// Looks at what there is so far.
     pub fn look<T>(&self, at: impl FnOnce(&Record) -> T) -> T {
         self.with(|state| at(&state.record))
     }
@@ -298,6 +268,12 @@ impl Results {
         self.with(|state| state.file.write_all(format!("{text}\n").as_bytes()))
             .map_err(|source| file_error(&self.path, source))
     }
+}
+
+/// Without a last line that was cut short.
+fn whole_lines(written: &[u8]) -> &[u8] {
+    let end = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    &written[..end]
 }
 
 fn file_error(path: &Path, source: io::Error) -> ResultsError {
@@ -317,10 +293,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
             reason: e.to_string(),
         };
         match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
-            (Line::About(about), None) => {
-                let (points, questions, outcomes) = (vec![], vec![], vec![]);
-                record = Some(Record { about, points, questions, outcomes });
-            }
+            (Line::About(about), None) => record = Some(Record { about, ..Record::default() }),
             (Line::Point(point), Some(record)) => record.points.push(point),
             (Line::Question(question), Some(record)) => record.questions.push(question),
             (Line::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
@@ -337,7 +310,7 @@ fn compare(
     points: &[Point],
 ) -> Result<(), ResultsError> {
     let another = |what: String, there: String, here: String| {
-        Err(ResultsError::Another { path: path.to_owned(), what, there, here })
+        Err(ResultsError::Mismatch { path: path.to_owned(), what, there, here })
     };
     for ((what, there), (_, here)) in record.about.fields().into_iter().zip(about.fields()) {
         if there != here {
@@ -359,43 +332,17 @@ mod tests {
     use super::*;
 
     fn about() -> ResultsInfo {
-        ResultsInfo {
-            version: VERSION,
-            task: "builtin".into(),
-            data: "builtin".into(),
-            edge: "small 1".into(),
-            cloud: "large 2".into(),
-            system: String::new(),
-            max_tokens: 10,
-            seed: 1,
-        }
+        let version = ResultsInfo::VERSION;
+        ResultsInfo { version, cloud: "large 2".into(), ..ResultsInfo::default() }
     }
 
     fn point(name: &str, router_digest: Option<&str>) -> Point {
-        Point {
-            name: name.into(),
-            mode: Mode::Joint,
-            router: Some("r".into()),
-            router_digest: router_digest.map(str::to_owned),
-            budget: Some(0.07),
-            threshold: None,
-            like: None,
-            rtt_ms: None,
-        }
+        let router_digest = router_digest.map(str::to_owned);
+        Point { name: name.into(), router_digest, ..Point::default() }
     }
 
     fn outcome(id: &str, point: &str) -> Outcome {
-        Outcome {
-            id: id.into(),
-            point: point.into(),
-            right: Some(true),
-            said: Some("A".into()),
-            finish: "stop".into(),
-            pieces: vec![],
-            costs: Costs::default(),
-            likelihood: None,
-            spent: None,
-        }
+        Outcome { id: id.into(), point: point.into(), ..Outcome::default() }
     }
 
     #[test]
@@ -403,11 +350,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/r.jsonl");
         let results = Results::open(&path, about(), vec![point("p", None)]).unwrap();
-        results.note(outcome("q", "small")).unwrap();
+        results.add_outcome(outcome("q", "small")).unwrap();
         fs::write(&path, [fs::read(&path).unwrap(), b"{\"outcome\"".to_vec()].concat()).unwrap();
         let again = Results::open(&path, about(), vec![point("p", None)]).unwrap();
         assert!(again.points_of("q").contains("small"));
-        again.note(outcome("q", "large")).unwrap();
+        again.add_outcome(outcome("q", "large")).unwrap();
         let record = Record::read(&path).unwrap();
         assert_eq!((record.outcomes.len(), record.points.len()), (2, 1));
     }

@@ -34,11 +34,16 @@ impl Row {
         }
     }
 
-    /// The question of a named task.
-    pub fn of(&self, task: TaskName, place: String) -> Result<Example, String> {
+    /// The question of a task whose file has this line.
+    pub fn example(
+        &self,
+        task: TaskName,
+        style: AnswerStyle,
+        place: String,
+    ) -> Result<Example, String> {
         use TaskName::*;
         let (task, worked) = match task {
-            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(AnswerStyle::AsGiven)?,
+            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(style)?,
             Gsm8k | Math => self.maths(task == Gsm8k)?,
             Jsonl => (self.judged()?, self.optional_text("response")?),
             Text => (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?),
@@ -46,20 +51,16 @@ impl Row {
         Ok(Example { id: self.id(place)?, task, worked })
     }
 
-    /// A question of any shape.
-    pub fn any(&self, place: String, style: AnswerStyle) -> Result<Example, String> {
-        let (task, worked) = if self.has("question") {
-            self.choice(style)?
-        } else if self.has("problem") {
-            self.maths(false)?
-        } else if self.has("prompt") && self.has("compare") {
-            (self.judged()?, self.optional_text("response")?)
-        } else if self.has("prompt") {
-            (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?)
-        } else {
-            return Err("no question, problem or prompt".into());
-        };
-        Ok(Example { id: self.id(place)?, task, worked })
+    /// A task whose lines have these fields.
+    pub fn shape(&self) -> Result<TaskName, String> {
+        let shapes = [
+            (self.has("question"), TaskName::CommonsenseQa),
+            (self.has("problem"), TaskName::Math),
+            (self.has("prompt") && self.has("compare"), TaskName::Jsonl),
+            (self.has("prompt"), TaskName::Text),
+        ];
+        let found = shapes.into_iter().find(|(fits, _)| *fits);
+        found.map(|(_, task)| task).ok_or_else(|| "no question, problem or prompt".into())
     }
 
     fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {

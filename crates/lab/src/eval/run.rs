@@ -4,45 +4,36 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use sha2::{Digest, Sha256};
 use tandem::Tandem;
-use tokio::task::JoinSet;
 
 use super::{
     Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, TaskName, models::PairDecoder,
     points::Points, read,
 };
-use crate::{Error, progress::Progress};
+use crate::{Error, progress::Progress, worker::share_work};
 
 /// What is asked, of whom, and where the answers go.
 #[derive(Clone, Debug)]
 pub struct EvalConfig {
     pub task: TaskName,
     pub data: Vec<PathBuf>,
-    /// Questions left out at the beginning.
     pub skip: usize,
-    /// Only so many questions.
     pub limit: Option<usize>,
     pub points: Points,
-    /// Where every answer is kept.
     pub results: ResultsFile,
     /// Questions at work at the same time.
     pub parallel: usize,
-    /// Where an answer ends at the latest.
     pub max_tokens: usize,
     /// Where the random router asks, and which questions are redrawn for the intervals.
     pub seed: u64,
     pub system: String,
 }
 
-/// Where answers are kept.
 #[derive(Clone, Debug)]
 pub struct ResultsFile {
     /// The file, or the folder in which each kind of run has a file of its own.
@@ -55,22 +46,18 @@ pub struct ResultsFile {
 #[derive(Clone, Debug)]
 pub enum ResultsPath {
     File(PathBuf),
-    /// A file in this folder.
     In(PathBuf),
 }
 
-/// How long a run took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunTime {
     /// The models at work on answers, all workers together.
     pub decoding: Duration,
     /// From the first answer to the last.
     pub wall: Duration,
-    /// Workers at the same time.
     pub parallel: usize,
 }
 
-/// An evaluation that is ready to run.
 pub struct Evaluation {
     tandem: Tandem,
     config: EvalConfig,
@@ -122,7 +109,6 @@ impl ResultsFile {
 }
 
 impl Evaluation {
-    /// Reads the questions and opens the results.
     pub fn new(tandem: &Tandem, config: EvalConfig) -> Result<Self, Error> {
         let (examples, data) = questions(&config)?;
         let (pair, options) = (tandem.pair(), tandem.pair().edge_options()?);
@@ -146,7 +132,6 @@ impl Evaluation {
         Ok(Self { tandem: tandem.clone(), config, sweep, path, points: names, questions })
     }
 
-    /// The file of results.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -161,7 +146,6 @@ impl Evaluation {
         record
     }
 
-    /// What they say together.
     pub fn table(&self) -> Table {
         Table::of(&self.record())
     }
@@ -169,39 +153,32 @@ impl Evaluation {
     /// Answers what has no answer yet. May be dropped at any time: another run resumes.
     pub async fn run(&self, progress: Arc<dyn Progress>) -> Result<RunTime, Error> {
         let EvalConfig { system, max_tokens, points, parallel, .. } = &self.config;
-        let parallel = (*parallel).min(self.sweep.len());
-        let next = Arc::new(AtomicUsize::new(0));
-        let tally: Arc<Mutex<Tally>> = Arc::default();
-        progress.begin("answering", self.sweep.len());
+        let parallel = (*parallel).min(self.sweep.questions());
+        progress.begin("answering", self.sweep.questions());
         let mut decoders = vec![];
         for _ in 0..parallel {
             let networks = &points.networks;
             decoders.push(PairDecoder::new(&self.tandem, system, *max_tokens, networks).await?);
         }
         let started = Instant::now();
-        let mut workers = JoinSet::new();
-        for mut decoder in decoders {
-            let (sweep, next) = (self.sweep.clone(), next.clone());
-            let (progress, tally) = (progress.clone(), tally.clone());
-            workers.spawn(async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= sweep.len() {
-                        break;
-                    }
-                    let outcomes = sweep.answer(&mut decoder, number).await?;
-                    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                    outcomes.iter().for_each(|outcome| tally.count(outcome));
-                    progress.step();
-                    progress.note(tally.so_far());
-                }
-                decoder.close().await?;
-                Ok::<_, Error>(decoder.decoding)
-            });
-        }
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        let (sweep, shown) = (self.sweep.clone(), progress.clone());
+        let answer = move |mut decoder: PairDecoder, number: usize| {
+            let (sweep, progress, tally) = (sweep.clone(), shown.clone(), tally.clone());
+            async move {
+                let outcomes = sweep.answer(&mut decoder, number).await?;
+                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                outcomes.iter().for_each(|outcome| tally.count(outcome));
+                progress.step();
+                progress.note(tally.so_far());
+                Ok::<_, Error>(decoder)
+            }
+        };
         let mut decoding = Duration::ZERO;
-        while let Some(done) = workers.join_next().await {
-            decoding += done.map_err(Error::internal)??;
+        let questions = (0..self.sweep.questions()).collect();
+        for mut decoder in share_work(decoders, questions, answer).await? {
+            decoder.worker.close().await?;
+            decoding += decoder.decoding;
         }
         progress.end();
         Ok(RunTime { decoding, wall: started.elapsed(), parallel })

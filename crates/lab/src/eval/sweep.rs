@@ -6,17 +6,16 @@
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use decode::{BudgetState, Router, Threshold, ThresholdPolicy, Transcript};
-use tandem::Mode;
+use tandem::{Mode, NamedRouter};
 
 use crate::eval::{
     Example,
-    costs::{Sizes, costs},
+    costs::Costs,
     results::{Outcome, Point, Question, Results, ResultsError, Spent, TokenRecord},
 };
 
 /// One worker's two models: the seam to whatever runs them.
 pub trait Decoder: Send {
-    /// Why it cannot continue.
     type Error: From<ResultsError> + Send;
 
     /// Comes before the points of a question: forgets the last one, and reads the prompt. Gives
@@ -40,36 +39,25 @@ pub trait Decoder: Send {
         answer: &str,
     ) -> impl Future<Output = Result<Option<f64>, Self::Error>> + Send;
 
-    /// How many tokens a prompt has.
-    fn count(&self, prompt: &str) -> Result<usize, Self::Error>;
-
-    /// What the models move through memory.
-    fn sizes(&self) -> Sizes;
+    fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Self::Error>;
 }
 
-/// How one answer is decoded.
 pub struct DecodeOptions {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, and its scores are kept.
     pub router: Arc<dyn Router>,
-    /// What a score has to reach.
     pub policy: ThresholdPolicy,
-    /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
 }
-
-/// Makes a router for a seed.
-pub type Build = Box<dyn Fn(u64) -> Box<dyn Router> + Send + Sync>;
 
 /// A point, and what it takes to run it.
 pub struct Run {
     pub point: Point,
-    pub build: Build,
+    pub router: NamedRouter,
     /// How strictly; shared by all answers of the point.
     pub policy: ThresholdPolicy,
 }
 
-/// Questions, points and results.
 pub struct Sweep {
     examples: Vec<Example>,
     runs: Vec<Run>,
@@ -92,17 +80,10 @@ impl Sweep {
         Self { examples, runs, results, seed }
     }
 
-    /// How many questions there are.
-    pub fn len(&self) -> usize {
+    pub fn questions(&self) -> usize {
         self.examples.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.examples.is_empty()
-    }
-
-    /// What has come in so far.
     pub fn results(&self) -> &Results {
         &self.results
     }
@@ -127,20 +108,20 @@ impl Sweep {
         let trust = decoder.begin(&prompt, &routers).await?;
         let trust = judges.keys().map(|name| name.to_string()).zip(trust).collect();
         let (id, right) = (example.id.clone(), example.right());
-        self.results.note_question(Question { id, prompt: prompt.clone(), right, trust })?;
+        self.results.add_question(Question { id, prompt: prompt.clone(), right, trust })?;
         let mut outcomes = vec![];
         for run in left {
-            let router = Arc::from((run.build)(seed));
+            let router = Arc::from(run.router.build(seed));
             let policy = self.policy(run, &example.id);
             let (mode, rtt_ms) = (run.point.mode, run.point.rtt_ms);
             let options = DecodeOptions { mode, router, policy: policy.clone(), rtt_ms };
             let transcript = decoder.decode(&prompt, options).await?;
             let mut outcome = self.outcome(example, run, &transcript, &policy);
-            outcome.costs = costs(&transcript, decoder.count(&prompt)?, &decoder.sizes());
+            outcome.costs = decoder.costs(&prompt, &transcript)?;
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }
-            self.results.note(outcome.clone())?;
+            self.results.add_outcome(outcome.clone())?;
             outcomes.push(outcome);
         }
         Ok(outcomes)
@@ -150,11 +131,11 @@ impl Sweep {
     fn judges(&self, seed: u64) -> BTreeMap<&str, Box<dyn Router>> {
         let joint = self.runs.iter().filter(|run| run.point.mode == Mode::Joint);
         let named = joint.filter_map(|run| Some((run.point.router.as_deref()?, run)));
-        named.map(|(name, run)| (name, (run.build)(seed))).collect()
+        named.map(|(name, run)| (name, run.router.build(seed))).collect()
     }
 
-    /// The point's own policy; or, for the random router beside a threshold, the share of tokens that brings it to
-    /// where the other point stands.
+    /// The point's own policy; or, for the random router beside a threshold, the share of tokens
+    /// that brings it to where the other point stands.
     fn policy(&self, run: &Run, id: &str) -> ThresholdPolicy {
         let Some(like) = &run.point.like else { return run.policy.clone() };
         let share = self.results.look(|record| {
@@ -198,12 +179,11 @@ impl Sweep {
             id: example.id.clone(),
             point: run.point.name.clone(),
             right: example.is_right(&text),
-            said: example.conclusion(&text),
+            conclusion: example.conclusion(&text),
             finish: transcript.finish_reason().map_or("cancelled", |reason| reason.name()).into(),
             pieces: transcript.shown().iter().map(piece).collect(),
-            costs: Default::default(),
-            likelihood: None,
             spent,
+            ..Outcome::default()
         }
     }
 }
@@ -225,8 +205,14 @@ mod tests {
         Token, Usage, Vocabulary, fake::FakeVocabulary,
     };
 
+    use router::RouterKind;
+
     use super::*;
-    use crate::eval::{ResultsInfo, Table, Task, table::RowKind};
+    use crate::eval::{
+        ResultsInfo, Table, Task,
+        costs::{Sizes, costs},
+        table::RowKind,
+    };
 
     const WORDS: [&str; 5] = [" so", " the answer is", " (", "a", "b"];
     /// What both models write; the label between the parentheses is their own.
@@ -346,12 +332,8 @@ mod tests {
             Ok(Some(-(answer.len() as f64)))
         }
 
-        fn count(&self, _: &str) -> Result<usize, ResultsError> {
-            Ok(1)
-        }
-
-        fn sizes(&self) -> Sizes {
-            Sizes::default()
+        fn costs(&self, _: &str, transcript: &Transcript) -> Result<Costs, ResultsError> {
+            Ok(costs(transcript, 1, &Sizes::default()))
         }
     }
 
@@ -376,52 +358,26 @@ mod tests {
     }
 
     fn point(name: &str, mode: Mode, threshold: Option<f32>) -> Point {
-        Point {
-            name: name.into(),
-            mode,
-            router: Some(name.into()),
-            router_digest: None,
-            budget: None,
-            threshold,
-            like: None,
-            rtt_ms: None,
-        }
+        Point { name: name.into(), mode, router: Some(name.into()), threshold, ..Point::default() }
     }
 
     fn sweep(path: &Path) -> Sweep {
-        let top1: fn(u64) -> Box<dyn Router> = |_| Box::new(router::Top1);
-        let random: fn(u64) -> Box<dyn Router> =
-            |seed| Box::new(router::Random { seed, share: None });
-        let run = |point: Point, build: fn(u64) -> Box<dyn Router>, policy: ThresholdPolicy| Run {
-            point,
-            build: Box::new(build),
-            policy,
-        };
+        let (top1, random) = (RouterKind::Top1, RouterKind::Random(None));
+        let run = |point, router: RouterKind, policy| Run { point, router: router.into(), policy };
         let half = Threshold::new(0.5).unwrap();
+        let fifth = ThresholdPolicy::budget(Budget::new(0.2, []));
         let mut runs = vec![
             run(point("small", Mode::Small, None), top1, Threshold::NEVER.into()),
             run(point("top1", Mode::Joint, Some(0.5)), top1, half.into()),
             run(point("random", Mode::Joint, None), random, Threshold::NEVER.into()),
-            run(
-                point("budget", Mode::Joint, None),
-                random,
-                ThresholdPolicy::budget(Budget::new(0.2, [])),
-            ),
+            run(point("budget", Mode::Joint, None), random, fifth),
             run(point("large", Mode::Large, None), top1, Threshold::ALWAYS.into()),
         ];
         runs[2].point.like = Some("top1".into());
         runs[3].point.budget = Some(0.2);
         let points = runs.iter().map(|run| run.point.clone()).collect();
-        let about = ResultsInfo {
-            version: ResultsInfo::VERSION,
-            task: "t".into(),
-            data: "d".into(),
-            edge: "e".into(),
-            cloud: "c".into(),
-            system: String::new(),
-            max_tokens: 20,
-            seed: 3,
-        };
+        let version = ResultsInfo::VERSION;
+        let about = ResultsInfo { version, seed: 3, ..ResultsInfo::default() };
         Sweep::new(examples(), runs, Results::open(path, about, points).unwrap(), 3)
     }
 

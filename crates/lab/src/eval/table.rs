@@ -10,10 +10,9 @@ use crate::{
         costs::TimeSplit,
         results::{Outcome, Point, Record},
     },
-    statistics::{Estimate, estimate, median, percentile},
+    statistics::{estimate, median, percentile},
 };
 
-/// How a row came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
@@ -28,51 +27,38 @@ pub enum RowKind {
     Oracle,
 }
 
-/// One row.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// As the table names it.
     pub name: String,
-    /// How it came about.
     pub mode: RowKind,
     pub router: Option<String>,
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,
-    /// The share that was allowed.
     pub budget: Option<f32>,
-    /// Simulated milliseconds to the cloud and back.
     pub rtt_ms: Option<f64>,
-    /// How many questions were answered.
     pub questions: usize,
     /// Share of right answers; `None` for open-ended texts.
     pub accuracy: Option<f64>,
-    /// Where 95 % of redrawn accuracies begin.
+    /// From here to `accuracy_high` lie 95 % of redrawn accuracies.
     pub accuracy_low: Option<f64>,
-    /// And where they end.
     pub accuracy_high: Option<f64>,
     /// The part of the way from small to large.
     pub gap_recovered: Option<f64>,
     /// Tokens from the cloud, divided by all.
     pub routed_share: f64,
-    /// Times the cloud was asked.
     pub cloud_calls: usize,
     /// Tokens the cloud wrote, look-ahead included.
     pub cloud_tokens: usize,
     /// Tokens the cloud read, where it said so.
     pub cloud_prefilled: Option<usize>,
-    /// Tokens of an answer, on average.
     pub tokens_per_answer: f64,
-    /// Characters of an answer, on average.
     pub characters_per_answer: f64,
     /// Gigabytes of weights and caches moved through memory an answer, on both sides.
     pub gigabytes_per_answer: Option<f64>,
     /// From the prompt to the first token: the middle of all answers.
     pub first_token_ms: Option<f64>,
-    /// The middle of all gaps between accepted spans.
     pub between_tokens_p50_ms: Option<f64>,
-    /// 95 % of the gaps are shorter.
     pub between_tokens_p95_ms: Option<f64>,
-    /// Tokens, divided by the time they took.
     pub tokens_per_second: Option<f64>,
     /// Milliseconds a token, by where they went.
     pub split: Option<TimeSplit>,
@@ -85,15 +71,12 @@ pub struct Row {
 /// One router against another at the same budget, on the same questions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// The point that is looked at.
     pub of: String,
-    /// The one it is compared with.
     pub to: String,
     /// Accuracy of the first less that of the second.
     pub accuracy: f64,
-    /// Where 95 % of redrawn differences begin.
+    /// From here to `high` lie 95 % of redrawn differences.
     pub low: f64,
-    /// And where they end.
     pub high: f64,
 }
 
@@ -108,25 +91,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// What a record says.
     pub fn of(record: &Record) -> Self {
         let seed = record.about.seed;
-        let by_point = by_point(record);
-        let outcomes =
-            |name: &str| by_point.get(name).map_or(&[] as &[&Outcome], |all| all.as_slice());
-        let alone = |mode: Mode| {
-            let of_mode = record.points.iter().find(|p| p.mode == mode);
-            of_mode.map_or(&[] as &[&Outcome], |point| outcomes(&point.name))
-        };
-        let alone = &ModelsAlone::new(alone(Mode::Small), alone(Mode::Large));
+        let by_point = ByPoint::new(record);
+        let alone = &ModelsAlone::new(by_point.first(Mode::Small), by_point.first(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
-                rows.extend(row(point, outcomes(&point.name), alone, seed));
+                rows.extend(row(point, by_point.get(&point.name), alone, seed));
             }
         }
-        let whole = whole_answers(record, &by_point, alone, seed);
-        rows.extend(whole);
+        rows.extend(whole_answers(record, &by_point, alone, seed));
         Self { rows, differences: differences(record, &by_point) }
     }
 }
@@ -136,12 +111,11 @@ struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
 
 impl<'a> ModelsAlone<'a> {
     fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
-        let right = |o: &Outcome| o.right.map(|right| f64::from(u8::from(right)));
         let large: HashMap<_, _> =
-            large.iter().filter_map(|o| Some((o.id.as_str(), right(o)?))).collect();
+            large.iter().filter_map(|o| Some((o.id.as_str(), o.accuracy()?))).collect();
         let both = |o: &&'a Outcome| {
             let id = o.id.as_str();
-            Some((id, (right(o)?, *large.get(id)?)))
+            Some((id, (o.accuracy()?, *large.get(id)?)))
         };
         Self(small.iter().filter_map(both).collect())
     }
@@ -163,39 +137,41 @@ fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
     (gap.abs() > 1e-9).then(|| (joint - small) / gap)
 }
 
-type ByPoint<'a> = HashMap<&'a str, Vec<&'a Outcome>>;
+/// A record, and its answers by the names of their points.
+struct ByPoint<'a>(&'a Record, HashMap<&'a str, Vec<&'a Outcome>>);
 
-fn by_point(record: &Record) -> ByPoint<'_> {
-    let mut by_point: ByPoint = HashMap::new();
-    for outcome in &record.outcomes {
-        by_point.entry(outcome.point.as_str()).or_default().push(outcome);
+impl<'a> ByPoint<'a> {
+    fn new(record: &'a Record) -> Self {
+        let mut by_point: HashMap<_, Vec<_>> = HashMap::new();
+        for outcome in &record.outcomes {
+            by_point.entry(outcome.point.as_str()).or_default().push(outcome);
+        }
+        Self(record, by_point)
     }
-    by_point
-}
 
-fn accuracy(outcomes: &[&Outcome], seed: u64) -> Option<Estimate> {
-    let right: Option<Vec<f64>> =
-        outcomes.iter().map(|o| o.right.map(|right| f64::from(u8::from(right)))).collect();
-    estimate(&right?, seed)
+    fn get(&self, name: &str) -> &[&'a Outcome] {
+        self.1.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Those of the first point of this mode.
+    fn first(&self, mode: Mode) -> &[&'a Outcome] {
+        let point = self.0.points.iter().find(|p| p.mode == mode);
+        point.map(|point| self.get(&point.name)).unwrap_or_default()
+    }
 }
 
 fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
     if outcomes.is_empty() {
         return None;
     }
-    let accuracy = accuracy(outcomes, seed);
+    let right: Option<Vec<f64>> = outcomes.iter().map(|o| o.accuracy()).collect();
+    let accuracy = right.and_then(|right| estimate(&right, seed));
     let count = outcomes.len() as f64;
     let sum = |f: fn(&Outcome) -> usize| outcomes.iter().map(|o| f(o)).sum::<usize>();
     let tokens = sum(|o| o.costs.tokens).max(1);
-    let all = |f: fn(&Outcome) -> Option<f64>| -> Option<Vec<f64>> {
-        outcomes.iter().map(|o| f(o)).collect()
-    };
-    let total = |f: fn(&Outcome) -> Option<f64>| all(f).map(|v| v.iter().sum::<f64>());
+    let total = |f: fn(&Outcome) -> Option<f64>| outcomes.iter().map(|o| f(o)).sum::<Option<f64>>();
     let between: Vec<f64> =
         outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
-    let first: Vec<f64> = outcomes.iter().map(|o| o.costs.first_token_ms).collect();
-    let mut split = TimeSplit::default();
-    outcomes.iter().for_each(|o| split.add(&o.costs.split));
     let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
@@ -225,11 +201,11 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         tokens_per_answer: tokens as f64 / count,
         characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
-        first_token_ms: median(first),
+        first_token_ms: median(outcomes.iter().map(|o| o.costs.first_token_ms)),
         between_tokens_p50_ms: median(between.iter().copied()),
         between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
-        split: Some(split.scaled(1.0 / tokens as f64)),
+        split: Some(TimeSplit::per_token(outcomes.iter().map(|o| &o.costs.split), tokens)),
         likelihood: total(|o| o.likelihood).map(|sum| sum / count),
         distinct: outcomes[0].likelihood.and_then(|_| {
             let texts: Vec<f64> = outcomes.iter().filter_map(|o| distinct(&o.text())).collect();
@@ -253,9 +229,7 @@ fn distinct(text: &str) -> Option<f64> {
 /// oracle.
 fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
-        let point = record.points.iter().find(|p| p.mode == mode);
-        let outcomes = point.and_then(|p| by_point.get(p.name.as_str()));
-        outcomes.into_iter().flatten().map(|o| (o.id.as_str(), *o)).collect()
+        by_point.first(mode).iter().map(|&o| (o.id.as_str(), o)).collect()
     };
     let (small, large) = (answers(Mode::Small), answers(Mode::Large));
     let mut budgets: Vec<f32> = record.points.iter().filter_map(|p| p.budget).collect();
@@ -282,22 +256,10 @@ fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed:
             order.sort_by(|&a, &b| trust[a].total_cmp(&trust[b]));
             let pairs: Vec<_> = order.iter().map(|&i| (both[i].1, both[i].2)).collect();
             let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
-            let point = Point {
-                name,
-                mode: Mode::Joint,
-                router: router.map(str::to_owned),
-                router_digest: None,
-                budget: Some(budget),
-                threshold: None,
-                like: None,
-                rtt_ms: None,
-            };
+            let (router, budget) = (router.map(str::to_owned), Some(budget));
+            let point = Point { name, mode: Mode::Joint, router, budget, ..Point::default() };
             let row = row(&point, &chosen, alone, seed)?;
-            // The tokens of an answer by the large model are all its own.
-            let routed: usize = chosen.iter().map(|o| o.costs.cloud_tokens).sum();
-            let all: usize = chosen.iter().map(|o| o.costs.tokens).sum();
-            let routed_share = routed as f64 / all.max(1) as f64;
-            Some(Row { mode, routed_share, threshold: None, ..row })
+            Some(Row { mode, threshold: None, ..row })
         };
         let percent = f64::from((budget * 10_000.0).round()) / 100.0;
         for (router, trust) in &orders {
@@ -345,8 +307,8 @@ fn spend<'a>(
 
 fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
     let right = |name: &str| -> BTreeMap<&str, f64> {
-        let of = by_point.get(name).into_iter().flatten();
-        of.filter_map(|o| Some((o.id.as_str(), f64::from(u8::from(o.right?))))).collect()
+        let outcomes = by_point.get(name).iter();
+        outcomes.filter_map(|o| Some((o.id.as_str(), o.accuracy()?))).collect()
     };
     let joint: Vec<&Point> = record.points.iter().filter(|p| p.mode == Mode::Joint).collect();
     let Some(first) = joint.first().map(|p| p.router.clone()) else { return vec![] };

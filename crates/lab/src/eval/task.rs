@@ -24,7 +24,6 @@ pub enum TaskName {
     Builtin,
 }
 
-/// No such task.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "no task is called {0:?}; there are commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text and builtin"
@@ -38,7 +37,6 @@ impl TaskName {
         [CommonsenseQa, Arc, Mmlu, Gsm8k, Math, Jsonl, Text, Builtin]
     }
 
-    /// As it is typed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CommonsenseQa => "commonsenseqa",
@@ -66,16 +64,6 @@ impl TaskName {
             }
             Self::Text => "a JSON object with prompt",
         }
-    }
-
-    /// Whether its questions have right answers.
-    pub const fn has_answers(self) -> bool {
-        !matches!(self, Self::Text)
-    }
-
-    /// Whether it is read from files.
-    pub const fn wants_data(self) -> bool {
-        !matches!(self, Self::Builtin)
     }
 }
 

@@ -9,26 +9,14 @@ use super::data::Range;
 const WRITER_VERSION: &str = "0.1.0";
 
 /// Operations of ONNX Runtime's own.
-pub const MICROSOFT: &str = "com.microsoft";
+const MICROSOFT: &str = "com.microsoft";
 
-/// An attribute's name and value.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute {
     Int(&'static str, i64),
     Float(&'static str, f32),
 }
 
-/// Inputs, outputs and attributes of an operation.
-#[derive(Debug)]
-pub struct Operation<'a> {
-    pub domain: &'static str,
-    pub op: &'static str,
-    pub inputs: &'a [&'a str],
-    pub outputs: &'a [&'a str],
-    pub attributes: &'a [Attribute],
-}
-
-/// A graph being written.
 #[derive(Debug, Default)]
 pub struct Builder {
     graph: Message,
@@ -42,29 +30,39 @@ impl Builder {
     }
 
     /// Adds an operation of ONNX itself.
-    pub fn plain(
-        &mut self,
-        op: &'static str,
-        inputs: &[&str],
-        output: &str,
-        attributes: &[Attribute],
-    ) {
-        let (domain, outputs) = ("", &[output][..]);
-        self.node(&Operation { domain, op, inputs, outputs, attributes });
+    pub fn plain(&mut self, op: &str, inputs: &[&str], output: &str, attributes: &[Attribute]) {
+        self.node(("", op), inputs, &[output], attributes);
     }
 
-    pub fn node(&mut self, operation: &Operation<'_>) {
-        let name = format!("{}_{}", operation.op, self.nodes);
+    /// Adds an operation of ONNX Runtime's own.
+    pub fn microsoft(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute],
+    ) {
+        self.node((MICROSOFT, op), inputs, outputs, attributes);
+    }
+
+    fn node(
+        &mut self,
+        (domain, op): (&str, &str),
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute],
+    ) {
+        let name = format!("{op}_{}", self.nodes);
         self.nodes += 1;
         let mut node = Message::new();
-        for input in operation.inputs {
+        for input in inputs {
             node = node.text(1, input);
         }
-        for output in operation.outputs {
+        for output in outputs {
             node = node.text(2, output);
         }
-        node = node.text(3, &name).text(4, operation.op);
-        for attribute in operation.attributes {
+        node = node.text(3, &name).text(4, op);
+        for attribute in attributes {
             let message = match *attribute {
                 Attribute::Int(name, value) => {
                     Message::new().text(1, name).int(3, value).int(20, 2)
@@ -75,8 +73,7 @@ impl Builder {
             };
             node = node.message(5, &message);
         }
-        node = node.text(7, operation.domain);
-        self.push(1, &node);
+        self.push(1, &node.text(7, domain));
     }
 
     /// Adds weights that are in the file of weights.
@@ -133,7 +130,6 @@ impl Builder {
     }
 }
 
-/// A dimension of an input or output.
 #[derive(Clone, Copy, Debug)]
 pub enum Dim<'a> {
     Fixed(usize),

@@ -14,7 +14,6 @@ pub const BLOCK: usize = 32;
 /// Where tensors begin: a page, so that they can be mapped.
 const ALIGNMENT: u64 = 4096;
 
-/// A range of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub offset: u64,

@@ -4,17 +4,15 @@ use std::io;
 
 use onnx::graph::ElementType;
 
-use super::error::ExportError;
-
 use super::{
     Weights,
     builder::{
         Attribute::{Float, Int},
         Builder,
         Dim::{Fixed, Named},
-        MICROSOFT, Operation,
     },
     data::{BLOCK, Blocks, Data, Rounding},
+    error::ExportError,
     shape::Shape,
     source::Source,
 };
@@ -102,9 +100,8 @@ impl Writer<'_> {
             vec![1.0; half]
         };
         if factors.len() != half {
-            return Err(self
-                .source
-                .unsupported("rope_freqs.weight has another length than a head"));
+            let reason = "rope_freqs.weight has another length than a head";
+            return Err(self.source.unsupported(reason));
         }
         let exponent = |i: usize| -2.0 * i as f64 / self.shape.head as f64;
         let frequency = |i: usize| {
@@ -114,12 +111,13 @@ impl Writer<'_> {
         };
         let frequencies: Vec<_> = (0..half).map(frequency).collect();
         for (name, turn) in [("cos_cache", f64::cos as fn(f64) -> f64), ("sin_cache", f64::sin)] {
-            self.data.begin().map_err(|e| self.io(e))?;
-            for position in 0..self.shape.context {
-                let angles = frequencies.iter().map(|f| turn(position as f64 * f) as f32);
-                let row: Vec<f32> = angles.collect();
-                self.data.put_floats(&row).map_err(|e| self.io(e))?;
-            }
+            let context = self.shape.context;
+            self.write(|data| {
+                (0..context).try_for_each(|position| {
+                    let angles = frequencies.iter().map(|f| turn(position as f64 * f) as f32);
+                    data.put_floats(&angles.collect::<Vec<_>>())
+                })
+            })?;
             self.tensor(name, ElementType::Float, &[self.shape.context, half]);
         }
         Ok(())
@@ -131,18 +129,17 @@ impl Writer<'_> {
         match self.weights {
             Weights::Int8 | Weights::Int4 => {
                 // The same bytes as the head's, in two dimensions: the operation wants it so.
-                self.builder.node(&Operation {
-                    domain: MICROSOFT,
-                    op: "GatherBlockQuantized",
-                    inputs: &["embedding.flat", "input_ids", "embedding.scales"],
-                    outputs: &["embedded"],
-                    attributes: &[
+                self.builder.microsoft(
+                    "GatherBlockQuantized",
+                    &["embedding.flat", "input_ids", "embedding.scales"],
+                    &["embedded"],
+                    &[
                         Int("bits", 8),
                         Int("block_size", BLOCK as i64),
                         Int("gather_axis", 0),
                         Int("quantize_axis", 1),
                     ],
-                });
+                );
                 if !hidden.is_multiple_of(BLOCK) {
                     let reason = format!(
                         "{vocabulary} embeddings of {hidden} numbers: not blocks of {BLOCK}"
@@ -175,14 +172,14 @@ impl Writer<'_> {
         let residual = if layer == 0 { "embedded".to_owned() } else { at("sum") };
         self.attention_matrix(layer, &at("qkv"))?;
         let rows = self.shape.query() + 2 * self.shape.key();
-        self.multiply(&at("in"), &at("qkv.weight"), (rows, hidden), &at("qkv"));
+        let weight = at("qkv.weight");
+        self.product(&at("in"), (&weight, self.rounding(false)), (rows, hidden), &at("qkv"));
         let query = self.attention_bias(layer, &at("qkv"))?;
         let past = |kind: &str| format!("past_key_values.{layer}.{kind}");
         let present = |kind: &str| format!("present.{layer}.{kind}");
-        self.builder.node(&Operation {
-            domain: MICROSOFT,
-            op: "GroupQueryAttention",
-            inputs: &[
+        self.builder.microsoft(
+            "GroupQueryAttention",
+            &[
                 &query,
                 "",
                 "",
@@ -193,14 +190,14 @@ impl Writer<'_> {
                 "cos_cache",
                 "sin_cache",
             ],
-            outputs: &[&at("attention"), &present("key"), &present("value")],
-            attributes: &[
+            &[&at("attention"), &present("key"), &present("value")],
+            &[
                 Int("num_heads", heads as i64),
                 Int("kv_num_heads", kv_heads as i64),
                 Int("do_rotary", 1),
                 Int("rotary_interleaved", 0),
             ],
-        });
+        );
         self.linear(&of("attn_output"), &at("o"), &at("attention"))?;
         self.norm(&of("ffn_norm"), (&residual, &at("o")), &at("mlp"), &at("middle"))?;
         self.linear(&of("ffn_gate"), &at("gate"), &at("mlp"))?;
@@ -240,13 +237,12 @@ impl Writer<'_> {
     ) -> Result<(), ExportError> {
         let numbers = self.source.whole(weight)?;
         self.builder.floats(weight, &numbers);
-        self.builder.node(&Operation {
-            domain: MICROSOFT,
-            op: "SkipSimplifiedLayerNormalization",
-            inputs: &[residual, added, weight],
-            outputs: &[output, "", "", sum],
-            attributes: &[Float("epsilon", self.shape.epsilon)],
-        });
+        self.builder.microsoft(
+            "SkipSimplifiedLayerNormalization",
+            &[residual, added, weight],
+            &[output, "", "", sum],
+            &[Float("epsilon", self.shape.epsilon)],
+        );
         Ok(())
     }
 
@@ -255,12 +251,8 @@ impl Writer<'_> {
         let shape = self.source.shape(tensor)?;
         let weight = format!("{name}.weight");
         self.matrix(tensor, &weight, false)?;
-        self.multiply(input, &weight, shape, name);
+        self.product(input, (&weight, self.rounding(false)), shape, name);
         Ok(())
-    }
-
-    fn multiply(&mut self, input: &str, weight: &str, shape: (usize, usize), output: &str) {
-        self.product(input, (weight, self.rounding(false)), shape, output);
     }
 
     /// How a matrix is rounded; `wide` ones keep 8 bits.
@@ -283,12 +275,11 @@ impl Writer<'_> {
         let with_zeros = [input, weight, &scales, &zeros];
         let inputs = if rounding == Rounding::Zero { &with_zeros[..] } else { &with_zeros[..3] };
         match self.weights {
-            Weights::Int8 | Weights::Int4 => self.builder.node(&Operation {
-                domain: MICROSOFT,
-                op: "MatMulNBits",
+            Weights::Int8 | Weights::Int4 => self.builder.microsoft(
+                "MatMulNBits",
                 inputs,
-                outputs: &[output],
-                attributes: &[
+                &[output],
+                &[
                     Int("K", columns as i64),
                     Int("N", rows as i64),
                     Int("bits", if rounding == Rounding::Half { 4 } else { 8 }),
@@ -296,20 +287,15 @@ impl Writer<'_> {
                     // Multiply bytes with bytes: what llama.cpp does too, and much the faster.
                     Int("accuracy_level", 4),
                 ],
-            }),
+            ),
             Weights::Fp16 | Weights::Fp32 => {
                 let mut matrix = weight.to_owned();
                 if self.weights == Weights::Fp16 {
                     matrix = format!("{output}.matrix");
                     self.builder.plain("Cast", &[weight], &matrix, &[Int("to", 1)]);
                 }
-                self.builder.node(&Operation {
-                    domain: MICROSOFT,
-                    op: "FusedMatMul",
-                    inputs: &[input, &matrix],
-                    outputs: &[output],
-                    attributes: &[Int("transB", 1)],
-                });
+                let transposed = [Int("transB", 1)];
+                self.builder.microsoft("FusedMatMul", &[input, &matrix], &[output], &transposed);
             }
         }
     }
@@ -327,11 +313,9 @@ impl Writer<'_> {
             let numbers = self.source.whole(&tensor)?;
             all.extend(self.in_order(part, &numbers, columns));
         }
-        let columns = self.shape.hidden;
-        let rows = all.len() / columns;
-        let mut matrix = Matrix::new(rows, columns, self.rounding(false));
-        self.data.begin().map_err(|e| self.io(e))?;
-        self.rows(&mut matrix, &all)?;
+        let (columns, weights) = (self.shape.hidden, self.weights);
+        let mut matrix = Matrix::new(all.len() / columns, columns, self.rounding(false));
+        self.write(|data| put(data, weights, &mut matrix, &all))?;
         self.end(matrix, &format!("{name}.weight"), false)
     }
 
@@ -387,10 +371,6 @@ impl Writer<'_> {
         self.end(matrix, name, name == "embedding")
     }
 
-    fn rows(&mut self, matrix: &mut Matrix, numbers: &[f32]) -> Result<(), ExportError> {
-        put(&mut self.data, self.weights, matrix, numbers).map_err(|e| self.io(e))
-    }
-
     fn end(&mut self, matrix: Matrix, name: &str, flat: bool) -> Result<(), ExportError> {
         let Matrix { rows, columns, rounding, scales, zeros } = matrix;
         match self.weights {
@@ -404,19 +384,21 @@ impl Writer<'_> {
                     let name = format!("{name}.flat");
                     self.tensor(&name, ElementType::Uint8, &[rows, blocks * bytes]);
                 }
-                self.data
-                    .begin()
-                    .and_then(|()| self.data.put_floats(&scales))
-                    .map_err(|e| self.io(e))?;
+                self.write(|data| data.put_floats(&scales))?;
                 self.tensor(&format!("{name}.scales"), ElementType::Float, &[rows, blocks]);
                 if rounding == Rounding::Zero {
-                    let put = self.data.begin().and_then(|()| self.data.put(&zeros));
-                    put.map_err(|e| self.io(e))?;
+                    self.write(|data| data.put(&zeros))?;
                     self.tensor(&format!("{name}.zeros"), ElementType::Uint8, &[rows, blocks]);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Begins a tensor and writes it.
+    fn write(&mut self, put: impl FnOnce(&mut Data) -> io::Result<()>) -> Result<(), ExportError> {
+        let written = self.data.begin().and_then(|()| put(&mut self.data));
+        written.map_err(|e| self.io(e))
     }
 
     /// Names what was written last.

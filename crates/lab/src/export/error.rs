@@ -4,7 +4,6 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-/// Why a GGUF model cannot be written as ONNX.
 #[derive(Debug, Error)]
 pub enum ExportError {
     #[error("{}: {source}", path.display())]

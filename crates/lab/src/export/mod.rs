@@ -26,10 +26,8 @@ pub use self::{error::ExportError, source::Lora};
 /// The model's file in the folder.
 pub const MODEL: &str = "model.onnx";
 
-/// The file of its weights.
 const DATA: &str = "model.onnx.data";
 
-/// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     /// Blocks of 32 bytes with a scale.
@@ -38,23 +36,18 @@ pub enum Weights {
     Int4,
     /// 16-bit floats, computed with as 32-bit ones.
     Fp16,
-    /// 32-bit floats.
     Fp32,
 }
 
-/// What to export.
 #[derive(Clone, Debug)]
 pub struct Export {
     pub model: PathBuf,
-    /// LoRA adapters to merge into it.
     pub adapters: Vec<Lora>,
-    /// How weights are written.
     pub weights: Weights,
     /// Write 4 bits even from weights that have no more.
     pub force: bool,
 }
 
-/// What was written.
 #[derive(Clone, Debug)]
 pub struct Exported {
     pub model: PathBuf,
@@ -89,9 +82,7 @@ pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> 
         ("generation_config.json", tokenizer.generation_config()),
         ("genai_config.json", settings::genai(&shape, &tokenizer)),
     ] {
-        let mut text = format!("{json:#}");
-        text.push('\n');
-        write(name, text.as_bytes())?;
+        write(name, format!("{json:#}\n").as_bytes())?;
     }
     write(MODEL, &graph)?;
     Ok(Exported { model: folder.join(MODEL), bytes: length + graph.len() as u64 })

@@ -1,10 +1,7 @@
 //! The sizes of a model, from its own metadata.
 
-use super::error::ExportError;
+use super::{error::ExportError, source::Source};
 
-use super::source::Source;
-
-/// The sizes of a model.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub architecture: String,

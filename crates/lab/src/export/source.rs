@@ -12,7 +12,7 @@ use candle_core::{
     Device, Tensor,
     quantized::{
         GgmlDType, QStorage, QTensor,
-        gguf_file::{Content, Value},
+        gguf_file::{Content, TensorInfo, Value},
     },
 };
 
@@ -29,7 +29,6 @@ pub struct Lora {
     pub scale: f32,
 }
 
-/// A GGUF file and the adapters that go into it.
 pub struct Source {
     path: PathBuf,
     content: Content,
@@ -61,6 +60,21 @@ fn open(path: &Path) -> Result<(Content, BufReader<File>), ExportError> {
     file.rewind().map_err(|e| failed(e.to_string()))?;
     let content = Content::read(&mut file).map_err(|e| failed(plain(&e)))?;
     Ok((content, file))
+}
+
+/// A whole number, whatever its width.
+pub fn int(value: &Value) -> Option<i64> {
+    match *value {
+        Value::I8(n) => Some(n.into()),
+        Value::U8(n) => Some(n.into()),
+        Value::I16(n) => Some(n.into()),
+        Value::U16(n) => Some(n.into()),
+        Value::I32(n) => Some(n.into()),
+        Value::U32(n) => Some(n.into()),
+        Value::I64(n) => Some(n),
+        Value::U64(n) => n.try_into().ok(),
+        _ => None,
+    }
 }
 
 /// The first line of an error: the rest is a trace of calls.
@@ -137,18 +151,8 @@ impl Source {
         self.index(&key)
     }
 
-    /// A whole number, whatever its width.
     pub fn index(&self, key: &str) -> Option<usize> {
-        let value = match *self.value(key)? {
-            Value::U8(n) => u64::from(n),
-            Value::U16(n) => u64::from(n),
-            Value::U32(n) => u64::from(n),
-            Value::U64(n) => n,
-            Value::I32(n) => u64::try_from(n).ok()?,
-            Value::I64(n) => u64::try_from(n).ok()?,
-            _ => return None,
-        };
-        usize::try_from(value).ok()
+        usize::try_from(int(self.value(key)?)?).ok()
     }
 
     /// A number with a fraction under the architecture's own prefix.
@@ -161,10 +165,14 @@ impl Source {
         self.content.tensor_infos.contains_key(tensor)
     }
 
+    fn info(&self, tensor: &str) -> Result<&TensorInfo, ExportError> {
+        let info = self.content.tensor_infos.get(tensor);
+        info.ok_or_else(|| self.unsupported(format!("it has no tensor {tensor}")))
+    }
+
     /// Rows and columns; a vector is one row.
     pub fn shape(&self, tensor: &str) -> Result<(usize, usize), ExportError> {
-        let info = self.content.tensor_infos.get(tensor);
-        let info = info.ok_or_else(|| self.unsupported(format!("it has no tensor {tensor}")))?;
+        let info = self.info(tensor)?;
         match *info.shape.dims() {
             [columns] => Ok((1, columns)),
             [rows, columns] => Ok((rows, columns)),
@@ -216,9 +224,7 @@ impl Source {
     ) -> Result<Vec<f32>, ExportError> {
         let path = self.path.clone();
         let failed = |reason| ExportError::Gguf { path: path.clone(), reason };
-        let Some(info) = self.content.tensor_infos.get(tensor) else {
-            return Err(self.unsupported(format!("it has no tensor {tensor}")));
-        };
+        let info = self.info(tensor)?;
         let kind = info.ggml_dtype;
         if !columns.is_multiple_of(kind.block_size()) {
             return Err(failed(format!("{tensor} has rows of {columns}, not whole blocks")));
@@ -240,29 +246,23 @@ impl Source {
     /// Refuses weights that have been rounded before.
     pub fn refuse_four_bits(&self) -> Result<(), ExportError> {
         let fine = [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16, GgmlDType::Q8_0];
-        let mut rounded: Vec<_> = self
-            .content
-            .tensor_infos
-            .iter()
-            .filter(|(_, i)| !fine.contains(&i.ggml_dtype))
-            .collect();
-        rounded.sort_by_key(|(name, _)| *name);
-        match rounded.first() {
+        let tensors = self.content.tensor_infos.iter();
+        let rounded = tensors.filter(|(_, info)| !fine.contains(&info.ggml_dtype));
+        match rounded.min_by_key(|(name, _)| *name) {
             None => Ok(()),
             Some((tensor, info)) => Err(ExportError::FourBits {
                 path: self.path.clone(),
                 kind: format!("{:?}", info.ggml_dtype),
-                tensor: (*tensor).clone(),
+                tensor: tensor.clone(),
             }),
         }
     }
 
     /// Everything must have found its place: what was left out would be missing in the result.
     pub fn nothing_left(&self) -> Result<(), ExportError> {
-        let mut left: Vec<_> =
-            self.content.tensor_infos.keys().filter(|name| !self.used.contains(*name)).collect();
-        left.sort();
-        match left.first() {
+        let tensors = self.content.tensor_infos.keys();
+        let left: Vec<_> = tensors.filter(|name| !self.used.contains(*name)).collect();
+        match left.iter().min() {
             None => Ok(()),
             Some(first) => Err(self.unsupported(format!(
                 "{} of its tensors have no place in this family, {first} among them",

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use candle_core::quantized::gguf_file::Value;
 use serde_json::{Map, Value as Json, json};
 
-use super::error::ExportError;
-
-use super::source::Source;
+use super::{
+    error::ExportError,
+    source::{Source, int},
+};
 
 /// How the words of a text are told apart before they become tokens.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -29,7 +30,6 @@ const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 
-/// What kind of tokenizer it is.
 enum Kind {
     /// Bytes spelled as letters, words cut by a pattern.
     Bytes { words: Json, whole_words: bool },
@@ -37,7 +37,6 @@ enum Kind {
     Pieces { leading_space: bool },
 }
 
-/// A tokenizer, ready to be written.
 pub struct Tokenizer {
     kind: Kind,
     tokens: Vec<String>,
@@ -116,7 +115,6 @@ impl Tokenizer {
         ends
     }
 
-    /// `tokenizer.json`.
     pub fn json(&self) -> Json {
         // Logits that no token belongs to have names in GGUF files alone.
         let used = self.tokens.iter().enumerate().filter(|(id, _)| self.kind(*id) != UNUSED);
@@ -133,14 +131,10 @@ impl Tokenizer {
                 "rstrip": false, "normalized": false, "special": special,
             }))
         });
-        let byte_level = json!({
-            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false,
-            "use_regex": false,
-        });
         let mut whole = json!({
             "version": "1.0", "truncation": null, "padding": null,
             "added_tokens": added.collect::<Vec<_>>(),
-            "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": byte_level,
+            "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": byte_level(false),
             "model": {
                 "type": "BPE", "dropout": null, "unk_token": null,
                 "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
@@ -173,7 +167,6 @@ impl Tokenizer {
         whole
     }
 
-    /// `tokenizer_config.json`.
     pub fn config(&self) -> Json {
         let class = match self.kind {
             Kind::Bytes { .. } => "GPT2Tokenizer",
@@ -188,7 +181,6 @@ impl Tokenizer {
         })
     }
 
-    /// `generation_config.json`.
     pub fn generation_config(&self) -> Json {
         json!({
             "bos_token_id": self.bos, "eos_token_id": self.ends(), "pad_token_id": self.pad,
@@ -196,29 +188,18 @@ impl Tokenizer {
     }
 }
 
-fn int(value: &Value) -> Option<i64> {
-    match *value {
-        Value::I8(n) => Some(n.into()),
-        Value::U8(n) => Some(n.into()),
-        Value::I16(n) => Some(n.into()),
-        Value::U16(n) => Some(n.into()),
-        Value::I32(n) => Some(n.into()),
-        Value::U32(n) => Some(n.into()),
-        _ => None,
-    }
-}
-
 fn flag(source: &Source, key: &str, otherwise: bool) -> bool {
     source.value(key).and_then(|value| value.to_bool().ok()).unwrap_or(otherwise)
 }
 
+fn byte_level(regex: bool) -> Json {
+    json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": regex,
+    })
+}
+
 /// How words are cut, by the name llama.cpp has for it.
 fn words(source: &Source) -> Result<Kind, ExportError> {
-    let bytes = |regex: bool| {
-        json!({
-            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": regex,
-        })
-    };
     let both =
         |first: Json, second: Json| json!({ "type": "Sequence", "pretokenizers": [first, second] });
     let split = |pattern: &str| {
@@ -228,10 +209,10 @@ fn words(source: &Source) -> Result<Kind, ExportError> {
     };
     let digits = json!({ "type": "Digits", "individual_digits": true });
     let (words, whole_words) = match source.text("tokenizer.ggml.pre").unwrap_or_default() {
-        "smollm" => (both(digits, bytes(true)), false),
-        "gpt-2" => (bytes(true), false),
-        "qwen2" => (both(split(QWEN2), bytes(false)), false),
-        "llama-bpe" | "llama3" | "llama-v3" => (both(split(LLAMA3), bytes(false)), true),
+        "smollm" => (both(digits, byte_level(true)), false),
+        "gpt-2" => (byte_level(true), false),
+        "qwen2" => (both(split(QWEN2), byte_level(false)), false),
+        "llama-bpe" | "llama3" | "llama-v3" => (both(split(LLAMA3), byte_level(false)), true),
         other => {
             let reason = format!(
                 "its tokenizer cuts words in the way {other:?}; known are smollm, gpt-2, qwen2 and \

@@ -9,7 +9,7 @@ use tandem::Mode;
 
 use super::{
     grid::Grid,
-    numbers::{hundredths, percent, thousandths},
+    numbers::{decimal, percent},
     readings::is_random,
 };
 use crate::{
@@ -21,17 +21,13 @@ use crate::{
 const FEWEST: usize = 8;
 const MOST_BINS: usize = 8;
 
-/// Answers with like scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bin {
     pub score: f64,
-    /// How many of them were right.
     pub right: f64,
     /// Where the share of right answers lies, 95 % sure.
     pub low: f64,
-    /// And up to where.
     pub high: f64,
-    /// How many they are.
     pub answers: usize,
 }
 
@@ -45,16 +41,12 @@ pub struct Reliability {
     pub separation: Option<f64>,
 }
 
-/// What one router's scores say of answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
     pub router: String,
-    /// Whose answers these are.
     pub point: String,
     pub answers: usize,
-    /// By the mean score of an answer.
     pub mean: Reliability,
-    /// By its lowest score.
     pub lowest: Reliability,
 }
 
@@ -142,8 +134,8 @@ pub fn separations(calibrations: &[Calibration]) -> Grid {
         &[
             ("point", &|c| Some(c.point.clone())),
             ("answers", &|c| Some(c.answers.to_string())),
-            ("by mean score", &|c| c.mean.separation.map(hundredths)),
-            ("by lowest score", &|c| c.lowest.separation.map(hundredths)),
+            ("by mean score", &|c| c.mean.separation.map(decimal::<2>)),
+            ("by lowest score", &|c| c.lowest.separation.map(decimal::<2>)),
         ],
     )
 }
@@ -160,7 +152,7 @@ pub fn bins_of(calibrations: &[Calibration]) -> Grid {
         &[
             ("point", &|(point, ..)| Some((*point).clone())),
             ("score of an answer", &|(_, what, _)| Some((*what).to_owned())),
-            ("on average", &|(.., bin)| Some(thousandths(bin.score))),
+            ("on average", &|(.., bin)| Some(decimal::<3>(bin.score))),
             ("answers", &|(.., bin)| Some(bin.answers.to_string())),
             ("right", &|(.., bin)| Some(percent(bin.right))),
             ("95 % interval", &|(.., bin)| {

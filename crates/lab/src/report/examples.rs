@@ -5,25 +5,18 @@ use std::collections::HashMap;
 use serde::Serialize;
 use tandem::Mode;
 
-use super::{measure::Measure, numbers::hundredths};
+use super::{measure::Measure, numbers::decimal};
 use crate::eval::results::{Outcome, Question, Record, TokenRecord};
 
 /// How many of each kind are shown, where there are as many.
 const EACH: usize = 5;
 
-/// Why an answer is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The small model was wrong alone, and right with the large one's help.
     Won,
-    /// The small model was right alone, and wrong with the large one's help.
     Lost,
-    /// Wrong together, where the large model alone is right.
     Missed,
-    /// The large model finds it likelier than the small one's.
     Likelier,
-    /// The large model finds it less likely than the small one's.
     Unlikelier,
 }
 
@@ -43,7 +36,6 @@ impl Reason {
     }
 }
 
-/// One accepted token.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Token {
     pub text: String,
@@ -53,25 +45,20 @@ pub struct Token {
     pub hint: String,
 }
 
-/// An answer, token by token.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     pub name: String,
-    /// How it turned out.
     pub verdict: String,
     pub tokens: Vec<Token>,
 }
 
-/// A question with its answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Example {
-    /// Why it is shown.
     pub reason: &'static str,
     /// Whether it speaks for joint decoding.
     pub good: bool,
     pub id: String,
     pub prompt: String,
-    /// The right answer, if there is one.
     pub right: Option<String>,
     pub joint: Answer,
     pub alone: Vec<Answer>,
@@ -90,7 +77,6 @@ pub struct Changes {
     pub missed: usize,
 }
 
-/// Examples of one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examples {
     pub point: String,
@@ -98,7 +84,6 @@ pub struct Examples {
     pub shown: Vec<Example>,
 }
 
-/// Answers of one question at three points.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     question: &'a Question,
@@ -110,7 +95,7 @@ struct Case<'a> {
 /// Examples of a point, in the order of the questions: nobody picked them. Texts without a right
 /// answer are taken by how far their likelihood moved.
 pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
-    let mut told: Vec<(Reason, f64, Case)> = vec![];
+    let mut all: Vec<(Reason, f64, Case)> = vec![];
     let mut changes = Changes::default();
     for case in cases(record, point) {
         let worth = |outcome| measure.weigh(outcome);
@@ -122,17 +107,17 @@ pub fn of(record: &Record, point: &str, measure: Measure) -> Examples {
             _ if reason.is_good() => changes.won += 1,
             _ => changes.lost += 1,
         }
-        told.push((reason, (joint - small).abs(), case));
+        all.push((reason, (joint - small).abs(), case));
     }
     // Answers are right or wrong, so that these keep their order; what was lost comes before what
     // was only missed.
-    told.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (good, bad): (Vec<_>, Vec<_>) = told.into_iter().partition(|(reason, ..)| reason.is_good());
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (good, bad): (Vec<_>, Vec<_>) = all.into_iter().partition(|(reason, ..)| reason.is_good());
     let more_good = EACH.max((2 * EACH).saturating_sub(bad.len()));
     let good: Vec<_> = good.into_iter().take(more_good).collect();
     let bad = bad.into_iter().take(2 * EACH - good.len().min(2 * EACH));
     let shown =
-        good.iter().copied().chain(bad).map(|(reason, _, case)| case.tell(reason)).collect();
+        good.iter().copied().chain(bad).map(|(reason, _, case)| case.example(reason)).collect();
     Examples { point: point.to_owned(), changes, shown }
 }
 
@@ -168,7 +153,7 @@ impl Case<'_> {
         }
     }
 
-    fn tell(&self, reason: Reason) -> Example {
+    fn example(&self, reason: Reason) -> Example {
         Example {
             reason: reason.words(),
             good: reason.is_good(),
@@ -184,8 +169,8 @@ impl Case<'_> {
 fn answer(outcome: &Outcome) -> Answer {
     let mut verdict: Vec<String> = vec![];
     verdict.extend(outcome.right.map(|right| if right { "right" } else { "wrong" }.to_owned()));
-    verdict.extend(outcome.said.as_ref().map(|said| format!("said {said}")));
-    verdict.extend(outcome.likelihood.map(|l| format!("log-likelihood {}", hundredths(l))));
+    verdict.extend(outcome.conclusion.as_ref().map(|said| format!("said {said}")));
+    verdict.extend(outcome.likelihood.map(|l| format!("log-likelihood {}", decimal::<2>(l))));
     if outcome.finish == "length" {
         verdict.push("cut at the limit".into());
     }

@@ -8,7 +8,6 @@ use std::{
 use super::Report;
 use crate::{Error, eval::Record};
 
-/// What is read, and what is written.
 #[derive(Clone, Debug)]
 pub struct ReportFiles {
     /// Results, a section each.
@@ -47,11 +46,9 @@ impl ReportFiles {
         Ok(())
     }
 
-    /// Reads the results and writes the report.
     pub fn write(&self) -> Result<Report, Error> {
-        let records =
-            self.results.iter().map(|path| Record::read(path)).collect::<Result<Vec<_>, _>>()?;
-        let report = Report::of(&records)?;
+        let records: Result<Vec<_>, _> = self.results.iter().map(|p| Record::read(p)).collect();
+        let report = Report::of(&records?)?;
         write(&self.html, &report.html()?)?;
         if let Some(path) = &self.markdown {
             write(path, &report.markdown()?)?;

@@ -2,20 +2,16 @@
 
 use serde::Serialize;
 
-use super::numbers::{
-    hundredths, milliseconds, percent, points, short_milliseconds, tenths, thousandths,
-};
+use super::numbers::{decimal, milliseconds, percent, points, short_milliseconds};
 use crate::{
     eval::table::{Difference, Row},
     statistics::Estimate,
 };
 
-/// A table as it is read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
     /// What the columns are; the first names the row.
     pub columns: Vec<String>,
-    /// One cell a column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -44,7 +40,7 @@ impl Grid {
 /// The table of a task: every row with what it was worth, and what it cost.
 pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
     type Read = (Row, Option<Estimate>);
-    let each = |count: usize, row: &Row| tenths(count as f64 / row.questions.max(1) as f64);
+    let each = |count: usize, row: &Row| decimal::<1>(count as f64 / row.questions.max(1) as f64);
     Grid::new::<Read>(
         rows,
         &[
@@ -56,30 +52,29 @@ pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
                 Some(format!("{} – {}", percent(low), percent(high)))
             }),
             ("gap recovered", &|(row, _)| row.gap_recovered.map(percent)),
-            ("log-likelihood a character", &|(row, _)| row.likelihood.map(thousandths)),
+            ("log-likelihood a character", &|(row, _)| row.likelihood.map(decimal::<3>)),
             ("its 95 % interval", &|(row, read)| {
                 let read = read.filter(|_| row.likelihood.is_some())?;
-                Some(format!("{} … {}", thousandths(read.low), thousandths(read.high)))
+                Some(format!("{} … {}", decimal::<3>(read.low), decimal::<3>(read.high)))
             }),
             ("distinct word pairs", &|(row, _)| row.distinct.map(percent)),
             ("from the cloud", &|(row, _)| Some(percent(row.routed_share))),
-            ("threshold", &|(row, _)| row.threshold.map(|t| thousandths(f64::from(t)))),
+            ("threshold", &|(row, _)| row.threshold.map(|t| decimal::<3>(f64::from(t)))),
             ("delay", &|(row, _)| row.rtt_ms.map(short_milliseconds)),
-            ("tokens", &|(row, _)| Some(tenths(row.tokens_per_answer))),
-            ("characters", &|(row, _)| Some(tenths(row.characters_per_answer))),
+            ("tokens", &|(row, _)| Some(decimal::<1>(row.tokens_per_answer))),
+            ("characters", &|(row, _)| Some(decimal::<1>(row.characters_per_answer))),
             ("cloud calls", &|(row, _)| Some(each(row.cloud_calls, row))),
             ("cloud tokens written", &|(row, _)| Some(each(row.cloud_tokens, row))),
             ("cloud tokens read", &|(row, _)| row.cloud_prefilled.map(|count| each(count, row))),
-            ("gigabytes moved", &|(row, _)| row.gigabytes_per_answer.map(hundredths)),
+            ("gigabytes moved", &|(row, _)| row.gigabytes_per_answer.map(decimal::<2>)),
             ("first token", &|(row, _)| row.first_token_ms.map(milliseconds)),
             ("between tokens, p50", &|(row, _)| row.between_tokens_p50_ms.map(milliseconds)),
             ("p95", &|(row, _)| row.between_tokens_p95_ms.map(milliseconds)),
-            ("tokens/s", &|(row, _)| row.tokens_per_second.map(tenths)),
+            ("tokens/s", &|(row, _)| row.tokens_per_second.map(decimal::<1>)),
         ],
     )
 }
 
-/// The first router against the others.
 pub fn of_differences(differences: &[Difference]) -> Grid {
     Grid::new(
         differences,

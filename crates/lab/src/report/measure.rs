@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::numbers::{hundredths, percent, short_percent, thousandths};
+use super::numbers::{decimal, percent, short_percent};
 use crate::{
     eval::{
         results::{Outcome, Record},
@@ -14,11 +14,9 @@ use crate::{
     statistics::{Estimate, estimate},
 };
 
-/// The measure of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// The share of right answers.
     Accuracy,
     /// The log-likelihood a character under the large model.
     Likelihood,
@@ -51,68 +49,57 @@ impl Measure {
     /// What one answer is worth.
     pub fn weigh(self, outcome: &Outcome) -> Option<f64> {
         match self {
-            Self::Accuracy => outcome.right.map(|right| f64::from(u8::from(right))),
+            Self::Accuracy => outcome.accuracy(),
             Self::Likelihood => outcome.likelihood,
         }
     }
 
-    /// As an axis names it.
-    pub fn name(self) -> &'static str {
+    /// How it is named, written and drawn.
+    pub fn presentation(self) -> &'static Presentation {
         match self {
-            Self::Accuracy => "right answers",
-            Self::Likelihood => "log-likelihood a character",
-        }
-    }
-
-    /// As a title begins.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Accuracy => "Accuracy",
-            Self::Likelihood => "Likelihood",
-        }
-    }
-
-    /// Its values that can be.
-    pub fn possible(self) -> Range<f64> {
-        match self {
-            Self::Accuracy => 0.0..1.0,
-            Self::Likelihood => f64::NEG_INFINITY..0.0,
-        }
-    }
-
-    /// No plot of it is narrower.
-    pub fn least(self) -> f64 {
-        match self {
-            Self::Accuracy => 0.1,
-            Self::Likelihood => 0.05,
-        }
-    }
-
-    /// What it cannot tell.
-    pub fn limits(self) -> Option<&'static str> {
-        match self {
-            Self::Accuracy => None,
-            Self::Likelihood => Some(
-                "Likelihood is the large model’s own opinion: it favours texts like its own, \
-                 common words and repetition. A text is not good because the large model finds it \
-                 likely; read it beside distinctness, length and the texts themselves.",
-            ),
-        }
-    }
-
-    /// A value in a sentence.
-    pub fn number(self, value: f64) -> String {
-        match self {
-            Self::Accuracy => percent(value),
-            Self::Likelihood => thousandths(value),
-        }
-    }
-
-    /// A value on an axis.
-    pub fn tick(self) -> fn(f64) -> String {
-        match self {
-            Self::Accuracy => short_percent,
-            Self::Likelihood => hundredths,
+            Self::Accuracy => &ACCURACY,
+            Self::Likelihood => &LIKELIHOOD,
         }
     }
 }
+
+/// How a measure is named, written and drawn.
+pub struct Presentation {
+    /// As a title begins.
+    pub title: &'static str,
+    /// As an axis names it.
+    pub name: &'static str,
+    pub possible: Range<f64>,
+    /// No axis of it is shorter.
+    pub least: f64,
+    /// A value in a sentence.
+    pub number: fn(f64) -> String,
+    /// A value on an axis.
+    pub tick: fn(f64) -> String,
+    /// What it cannot tell.
+    pub limits: Option<&'static str>,
+}
+
+static ACCURACY: Presentation = Presentation {
+    title: "Accuracy",
+    name: "right answers",
+    possible: 0.0..1.0,
+    least: 0.1,
+    number: percent,
+    tick: short_percent,
+    limits: None,
+};
+
+static LIKELIHOOD: Presentation = Presentation {
+    title: "Likelihood",
+    name: "log-likelihood a character",
+    possible: f64::NEG_INFINITY..0.0,
+    least: 0.05,
+    number: decimal::<3>,
+    tick: decimal::<2>,
+    limits: Some(
+        "Likelihood is the large model’s own opinion: it favours texts like its own, common words \
+         and repetition. A text is not good because the large model finds it likely; read it beside \
+         distinctness, length and the texts themselves.",
+    ),
+};

@@ -5,24 +5,22 @@
 //! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
 //! - `pictures`: which plots there are; `plots`: how they are drawn
 //! - [`ReportFiles`]: from files of results to files
-//! - `grid`, `numbers`: tables and numbers in words; `html`, `markdown`: the whole
+//! - `grid`, `numbers`: tables and numbers in words; `template`: the whole
 
 mod calibration;
 mod examples;
 mod files;
 mod grid;
-mod html;
-mod markdown;
 mod measure;
 mod numbers;
 mod pictures;
 mod plots;
 mod readings;
 mod section;
+mod template;
 #[cfg(test)]
 mod tests;
 
-use minijinja::syntax::SyntaxConfig;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -31,7 +29,6 @@ use section::{Section, TaskSummary};
 
 pub use files::ReportFiles;
 
-/// Why there is no report.
 #[derive(Debug, Error)]
 pub enum ReportError {
     #[error("a plot could not be drawn: {reason}")]
@@ -40,7 +37,6 @@ pub enum ReportError {
     Template(#[from] minijinja::Error),
 }
 
-/// What one or several records say.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     title: String,
@@ -70,20 +66,17 @@ impl Report {
         Ok(Self { title: format!("Tandem, measured: {}", names.join(", ")), sections })
     }
 
+    /// As one file that needs no other.
     pub fn html(&self) -> Result<String, ReportError> {
-        html::page(self)
+        template::render(self, "page.html", include_str!("page.html"))
     }
 
+    /// The words and tables of the page.
     pub fn markdown(&self) -> Result<String, ReportError> {
-        markdown::summary(self)
+        template::render(self, "summary.md", include_str!("summary.md"))
     }
 
     pub fn summary(&self) -> Summary<'_> {
         Summary { tasks: self.sections.iter().map(|section| &section.figures).collect() }
     }
-}
-
-/// Lines of a template that hold nothing but its own commands leave no trace.
-fn tight() -> Result<SyntaxConfig, minijinja::Error> {
-    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
 }

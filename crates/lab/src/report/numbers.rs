@@ -37,19 +37,9 @@ pub fn points(difference: f64) -> String {
     format!("{:+.1}", difference * 100.0).replace('-', "−")
 }
 
-/// One digit behind the point.
-pub fn tenths(value: f64) -> String {
-    format!("{value:.1}").replace('-', "−")
-}
-
-/// Two digits behind the point.
-pub fn hundredths(value: f64) -> String {
-    format!("{value:.2}").replace('-', "−")
-}
-
-/// Three digits behind the point.
-pub fn thousandths(value: f64) -> String {
-    format!("{value:.3}").replace('-', "−")
+/// With so many digits behind the point.
+pub fn decimal<const DIGITS: usize>(value: f64) -> String {
+    format!("{value:.DIGITS$}").replace('-', "−")
 }
 
 #[cfg(test)]
@@ -58,7 +48,7 @@ mod tests {
 
     #[test]
     fn as_people_write_them() {
-        let told = [
+        let cases = [
             (percent(0.6125), "61.3 %"),
             (percent(-0.008), "−0.8 %"),
             (short_percent(0.6), "60 %"),
@@ -72,9 +62,9 @@ mod tests {
             (short_milliseconds(2.5), "2.5 ms"),
             (points(0.032), "+3.2"),
             (points(-0.5), "−50.0"),
-            (thousandths(-0.53211), "−0.532"),
+            (decimal::<3>(-0.53211), "−0.532"),
         ];
-        for (written, wanted) in told {
+        for (written, wanted) in cases {
             assert_eq!(written.replace('\u{a0}', " "), wanted);
         }
     }

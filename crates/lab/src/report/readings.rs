@@ -9,7 +9,6 @@ use crate::{
     statistics::Estimate,
 };
 
-/// Whether this is the random baseline.
 pub fn is_random(router: Option<&str>) -> bool {
     router.is_some_and(|name| name == "random" || name.starts_with("random:"))
 }
@@ -18,7 +17,6 @@ pub fn is_random(router: Option<&str>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
     pub row: &'a Row,
-    /// Its accuracy or likelihood.
     pub worth: Estimate,
 }
 
@@ -30,13 +28,11 @@ pub struct Readings<'a> {
 }
 
 impl<'a> Readings<'a> {
-    /// Of a table and the record it was made from.
     pub fn of(record: &Record, table: &'a Table, measure: Measure) -> Self {
         let read = |row: &'a Row| Some(Reading { row, worth: measure.read(row, record)? });
         Self { measure, all: table.rows.iter().filter_map(read).collect() }
     }
 
-    /// The first row of this kind.
     pub fn first(&self, kind: RowKind) -> Option<Reading<'a>> {
         self.all.iter().copied().find(|r| r.row.mode == kind)
     }

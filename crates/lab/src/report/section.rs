@@ -6,16 +6,13 @@ use serde::Serialize;
 use tandem::Mode;
 
 use super::{
-    ReportError, calibration,
-    calibration::Calibration,
-    examples,
-    examples::Examples,
-    grid,
-    grid::Grid,
+    ReportError,
+    calibration::{self, Calibration},
+    examples::{self, Examples},
+    grid::{self, Grid},
     measure::Measure,
     numbers::{percent, points, short_milliseconds},
-    pictures::Picture,
-    pictures::{self, split},
+    pictures::{self, Picture, split},
     readings::{Readings, is_random},
 };
 use crate::eval::{
@@ -23,19 +20,11 @@ use crate::eval::{
     table::{RowKind, Table},
 };
 
-/// A name and what it stands for.
-#[derive(Clone, Debug, Serialize)]
-pub struct Fact {
-    pub name: &'static str,
-    pub value: String,
-}
-
-/// One task, ready to be written.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
     pub heading: String,
-    /// What it was measured on.
-    pub facts: Vec<Fact>,
+    /// What it was measured on, by name.
+    pub facts: Vec<(&'static str, String)>,
     /// The outcome in a few sentences.
     pub headline: Vec<String>,
     /// What is missing, or must be known to read the rest.
@@ -44,7 +33,6 @@ pub struct Section {
     pub table: Grid,
     /// Whole answers, put together afterwards.
     pub whole_answers: Grid,
-    /// The first router against the others.
     pub differences: Grid,
     pub pictures: Vec<Picture>,
     /// Milliseconds a token, by part.
@@ -60,7 +48,6 @@ pub struct Section {
     pub figures: TaskSummary,
 }
 
-/// The numbers of one task.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskSummary {
     about: ResultsInfo,
@@ -111,7 +98,7 @@ impl Section {
     }
 }
 
-fn facts(record: &Record) -> Vec<Fact> {
+fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let about = &record.about;
     [
         ("task", about.task.clone()),
@@ -125,52 +112,52 @@ fn facts(record: &Record) -> Vec<Fact> {
     ]
     .into_iter()
     .filter(|(_, value)| !value.is_empty())
-    .map(|(name, value)| Fact { name, value })
     .collect()
 }
 
 /// What the numbers say, for those who read no further.
 fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> Vec<String> {
-    let measure = readings.measure;
-    let mut said = vec![];
+    let shown = readings.measure.presentation();
+    let mut sentences = vec![];
     let alone = |kind, name: &str| {
         let worth = readings.first(kind)?.worth;
-        Some(format!("{name} {}", measure.number(worth.mean)))
+        Some(format!("{name} {}", (shown.number)(worth.mean)))
     };
     let ends: Vec<_> = [alone(RowKind::Small, "small alone"), alone(RowKind::Large, "large alone")]
         .into_iter()
         .flatten()
         .collect();
     if !ends.is_empty() {
-        said.push(format!("{}: {}.", capital(measure.name()), ends.join(", ")));
+        sentences.push(format!("{}: {}.", capital(shown.name), ends.join(", ")));
     }
-    let Some(middle) = readings.middle() else { return said };
+    let Some(middle) = readings.middle() else { return sentences };
     let row = middle.row;
     let mut sentence = format!(
         "Together ({}), with {} of the tokens from the large model: {} ({} to {})",
         row.name,
         percent(row.routed_share),
-        measure.number(middle.worth.mean),
-        measure.number(middle.worth.low),
-        measure.number(middle.worth.high),
+        (shown.number)(middle.worth.mean),
+        (shown.number)(middle.worth.low),
+        (shown.number)(middle.worth.high),
     );
     if let Some(gap) = row.gap_recovered {
         sentence.push_str(&format!(", {} of the way from small to large", percent(gap)));
     }
-    said.push(format!("{sentence}."));
+    sentences.push(format!("{sentence}."));
     let random =
         |name: &str| table.rows.iter().any(|r| r.name == name && is_random(r.router.as_deref()));
     if let Some(d) = table.differences.iter().find(|d| d.of == row.name && random(&d.to)) {
         let sure = if d.low > 0.0 || d.high < 0.0 { "" } else { ", which may be luck" };
-        said.push(format!(
+        sentences.push(format!(
             "Against random routing at the same share: {} percentage points ({} to {}){sure}.",
             points(d.accuracy),
             points(d.low),
             points(d.high),
         ));
     }
-    if let Some(Examples { changes, .. }) = examples.filter(|_| measure == Measure::Accuracy) {
-        said.push(format!(
+    let judged = readings.measure == Measure::Accuracy;
+    if let Some(Examples { changes, .. }) = examples.filter(|_| judged) {
+        sentences.push(format!(
             "Of {} the large model’s help won {} and lost {}; {} more only the large model alone \
              got right.",
             questions(changes.questions),
@@ -179,7 +166,7 @@ fn headline(readings: &Readings, table: &Table, examples: Option<&Examples>) -> 
             changes.missed,
         ));
     }
-    said
+    sentences
 }
 
 fn notes(record: &Record, readings: &Readings) -> Vec<String> {
@@ -225,7 +212,7 @@ fn notes(record: &Record, readings: &Readings) -> Vec<String> {
              the shortest ({first}); there is a plot against time for each."
         ));
     }
-    notes.extend(readings.measure.limits().map(str::to_owned));
+    notes.extend(readings.measure.presentation().limits.map(str::to_owned));
     notes
 }
 

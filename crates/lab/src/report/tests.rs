@@ -28,16 +28,7 @@ fn about(task: &str) -> ResultsInfo {
 }
 
 fn point(name: &str, mode: Mode, router: Option<&str>, budget: Option<f32>) -> Point {
-    Point {
-        name: name.into(),
-        mode,
-        router: router.map(str::to_owned),
-        router_digest: None,
-        budget,
-        threshold: None,
-        like: None,
-        rtt_ms: None,
-    }
+    Point { name: name.into(), mode, router: router.map(str::to_owned), budget, ..Point::default() }
 }
 
 fn points() -> Vec<Point> {
@@ -77,7 +68,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
         id: format!("q{number}"),
         point: point.name.clone(),
         right: Some(right),
-        said: Some(if right { "A" } else { "B" }.into()),
+        conclusion: Some(if right { "A" } else { "B" }.into()),
         finish: "stop".into(),
         pieces: (0..10).map(piece).collect(),
         costs: Costs {
@@ -97,8 +88,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
             },
             ..Costs::default()
         },
-        likelihood: None,
-        spent: None,
+        ..Outcome::default()
     }
 }
 
@@ -133,10 +123,8 @@ fn figure<'a>(page: &'a str, name: &str) -> Option<&'a str> {
 fn the_numbers_are_those_of_the_table() {
     let record = record(QUESTIONS, points());
     let table = Table::of(&record);
-    let (page, summary) = {
-        let report = Report::of(std::slice::from_ref(&record)).unwrap();
-        (report.html().unwrap(), report.markdown().unwrap())
-    };
+    let report = Report::of(std::slice::from_ref(&record)).unwrap();
+    let (page, summary) = (report.html().unwrap(), report.markdown().unwrap());
     assert!(table.rows.len() > 12);
     for row in &table.rows {
         let accuracy = percent(row.accuracy.unwrap());
@@ -207,7 +195,7 @@ fn what_comes_from_results_cannot_become_markup() {
         }
     }
     for outcome in &mut record.outcomes {
-        outcome.said = Some(BAD.into());
+        outcome.conclusion = Some(BAD.into());
         if !["small", "large"].contains(&outcome.point.as_str()) {
             outcome.point += BAD;
         }
@@ -285,7 +273,7 @@ fn texts_without_a_right_answer_are_weighed() {
     for outcome in &mut record.outcomes {
         let gain = outcome.costs.cloud_tokens as f64 / 50.0;
         outcome.likelihood = Some(-0.9 + if outcome.id == "q3" { -gain } else { gain });
-        (outcome.right, outcome.said) = (None, None);
+        (outcome.right, outcome.conclusion) = (None, None);
     }
     let page = page(&[record]);
     assert!(page.contains("Likelihood against the share of tokens"));
@@ -312,8 +300,8 @@ fn several_records_have_a_section_each() {
 #[test]
 fn numbers_for_programs() {
     let report = Report::of(&[record(QUESTIONS, points())]).unwrap();
-    let told = serde_json::to_value(report.summary()).unwrap();
-    let task = &told["tasks"][0];
+    let summary = serde_json::to_value(report.summary()).unwrap();
+    let task = &summary["tasks"][0];
     assert_eq!(task["about"]["task"], "commonsenseqa");
     assert_eq!(task["points"][0]["mode"], serde_json::to_value(RowKind::Small).unwrap());
     assert!(task["calibration"][0]["mean"]["separation"].as_f64().unwrap() > 0.9);

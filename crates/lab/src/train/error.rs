@@ -3,7 +3,6 @@
 use router::{Flaw, Objective};
 use thiserror::Error;
 
-/// Why there is no router.
 #[derive(Debug, Error)]
 pub enum TrainError {
     #[error("{name} must be {range}, not {given}")]

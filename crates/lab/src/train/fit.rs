@@ -15,7 +15,6 @@ use crate::collect::Sample;
 /// Rows that are judged at a time.
 const LARGE_BATCH: usize = 4096;
 
-/// A sample and what is to be learnt from it.
 #[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) sample: &'a Sample,
@@ -28,7 +27,6 @@ pub(super) struct Fitted {
     pub(super) outputs: Vec<f32>,
 }
 
-/// What a network is fitted to.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) training: &'a [Task<'a>],
@@ -47,8 +45,7 @@ pub(super) fn fit(
     let weights = Weights::new(training, options.balance);
     let mut random = Random::new(options.seed);
     let mut network = Network::new(standard.width(), hidden, &mut random)?;
-    let (rate, decay) = (f64::from(options.learning_rate), f64::from(options.weight_decay));
-    let mut optimisers = Optimisers::new(&network, rate, decay)?;
+    let mut optimisers = Optimisers::new(&network, options.learning_rate)?;
     let mut order: Vec<Task> = training.to_vec();
     let mut best: Option<(f64, Fitted)> = None;
     let mut without_gain = 0;
@@ -60,18 +57,17 @@ pub(super) fn fit(
             (order.len() / options.batch * options.batch).max(order.len().min(options.batch));
         for batch in order[..whole].chunks(options.batch) {
             let x = tensor(standard, batch)?;
-            let z = network.learn(&x, options.dropout, &mut random)?;
-            let judged = weights.judge(batch, &z.to_vec1()?);
-            training_loss.add(&judged);
+            let z = network.learn(&x, &mut random)?;
+            let gradients = weights.judge(batch, &z.to_vec1()?, &mut training_loss);
             // The slope of this sum at z is the gradient of the loss.
-            let gradient = Tensor::from_vec(judged.gradients, batch.len(), &Device::Cpu)?;
+            let gradient = Tensor::from_vec(gradients, batch.len(), &Device::Cpu)?;
             optimisers.step(&(z * gradient)?.sum_all()?.backward()?)?;
         }
         let mut outputs = Vec::with_capacity(tuning.len());
         let mut tuning_loss = Mean::default();
         for batch in tuning.chunks(LARGE_BATCH) {
             let z = network.apply(&tensor(standard, batch)?)?;
-            tuning_loss.add(&weights.judge(batch, &z));
+            weights.judge(batch, &z, &mut tuning_loss);
             outputs.extend(z);
         }
         let loss = tuning_loss.value();
@@ -109,13 +105,6 @@ struct Weights {
     ask: f64,
 }
 
-struct Judged {
-    loss: f64,
-    weight: f64,
-    /// Of the mean loss, for each output.
-    gradients: Vec<f32>,
-}
-
 impl Weights {
     fn new(training: &[Task], balance: bool) -> Self {
         let count = |keep| training.iter().filter(|t| t.target == Target::Keep(keep)).count();
@@ -136,7 +125,8 @@ impl Weights {
         }
     }
 
-    fn judge(&self, batch: &[Task], outputs: &[f32]) -> Judged {
+    /// Adds a batch to a mean loss, and returns that batch's gradient for each output.
+    fn judge(&self, batch: &[Task], outputs: &[f32], mean: &mut Mean) -> Vec<f32> {
         let (mut loss, mut weight) = (0.0, 0.0);
         let mut gradients = Vec::with_capacity(batch.len());
         for (task, &z) in batch.iter().zip(outputs) {
@@ -145,7 +135,9 @@ impl Weights {
             weight += w;
             gradients.push((w * one.gradient / batch.len() as f64) as f32);
         }
-        Judged { loss, weight, gradients }
+        mean.sum += loss;
+        mean.weight += weight;
+        gradients
     }
 }
 
@@ -156,11 +148,6 @@ struct Mean {
 }
 
 impl Mean {
-    fn add(&mut self, judged: &Judged) {
-        self.sum += judged.loss;
-        self.weight += judged.weight;
-    }
-
     fn value(&self) -> f64 {
         self.sum / self.weight
     }

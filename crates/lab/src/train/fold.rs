@@ -51,13 +51,10 @@ fn fold(block: &Block, inverse: &[f32]) -> Result<Layer> {
     let (mean, variance) = (numbers(&block.mean)?, numbers(&block.variance)?);
     let weight = numbers(&block.weight)?;
     let outputs = scale.len();
-    let scale: Vec<f32> = scale
-        .iter()
-        .zip(variance)
-        .map(|(&scale, variance)| {
-            (f64::from(scale) / (f64::from(variance) + EPSILON).sqrt()) as f32
-        })
-        .collect();
+    let normalised = |(scale, variance): (f32, f32)| {
+        (f64::from(scale) / (f64::from(variance) + EPSILON).sqrt()) as f32
+    };
+    let scale: Vec<f32> = scale.into_iter().zip(variance).map(normalised).collect();
     let mut rows = Vec::with_capacity(weight.len());
     for (output, scale) in scale.iter().enumerate() {
         let column = weight.iter().skip(output).step_by(outputs);

@@ -13,35 +13,25 @@ use crate::{
     },
 };
 
-/// Bins of the calibration curve.
 const BINS: usize = 10;
 
-/// Scores, and whether keeping was right.
-pub(super) struct Judged(Vec<Scored>);
-
-impl Judged {
-    pub(super) fn new((scores, truths): (Vec<f32>, Vec<bool>)) -> Self {
-        Self(scores.into_iter().map(f64::from).zip(truths).collect())
+/// From scores and whether keeping was right.
+pub(super) fn report(scored: &[Scored], fitted_to: &[&Sample]) -> Report {
+    let asks: Vec<Scored> = scored.iter().map(|(score, truth)| (1.0 - score, !truth)).collect();
+    Report {
+        samples: fitted_to.len(),
+        examples: fitted_to.iter().map(|s| s.example).collect::<HashSet<_>>().len(),
+        held_out: scored.len(),
+        loss: log_loss(scored) as f32,
+        // There are both classes, or training would not have begun.
+        auc: auc(scored).unwrap_or(0.5) as f32,
+        average_precision: average_precision(&asks).unwrap_or(0.0) as f32,
+        ece: expected_calibration_error(scored, BINS) as f32,
     }
+}
 
-    pub(super) fn report(&self, fitted_to: &[&Sample]) -> Report {
-        let Self(scored) = self;
-        let asks: Vec<Scored> = scored.iter().map(|(score, truth)| (1.0 - score, !truth)).collect();
-        Report {
-            samples: fitted_to.len(),
-            examples: fitted_to.iter().map(|s| s.example).collect::<HashSet<_>>().len(),
-            held_out: scored.len(),
-            loss: log_loss(scored) as f32,
-            // There are both classes, or training would not have begun.
-            auc: auc(scored).unwrap_or(0.5) as f32,
-            average_precision: average_precision(&asks).unwrap_or(0.0) as f32,
-            ece: expected_calibration_error(scored, BINS) as f32,
-        }
-    }
-
-    pub(super) fn curves(&self) -> Curves {
-        Curves { roc: roc(&self.0), calibration: calibration_bins(&self.0, BINS) }
-    }
+pub(super) fn curves(scored: &[Scored]) -> Curves {
+    Curves { roc: roc(scored), calibration: calibration_bins(scored, BINS) }
 }
 
 /// Thresholds by the share of positions they ask at.
@@ -52,14 +42,12 @@ pub(super) fn calibrate(scores: &[f32]) -> Calibration {
 
 /// The share of scores below 0.1, 0.2 … 0.9.
 pub(super) fn shares(scores: &[f32]) -> Vec<Point> {
-    let below = |threshold: f32| scores.iter().filter(|&&score| score < threshold).count();
-    (1..10)
-        .map(|tenth| tenth as f32 / 10.0)
-        .map(|threshold| {
-            let share = below(threshold) as f32 / scores.len().max(1) as f32;
-            Point { share, threshold }
-        })
-        .collect()
+    let point = |tenth: u8| {
+        let threshold = f32::from(tenth) / 10.0;
+        let below = scores.iter().filter(|&&score| score < threshold).count();
+        Point { share: below as f32 / scores.len().max(1) as f32, threshold }
+    };
+    (1..10).map(point).collect()
 }
 
 #[cfg(test)]

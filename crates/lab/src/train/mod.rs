@@ -32,13 +32,13 @@ use router::{Metadata, Mlp, Objective, Point, RouterFile, metadata::FORMAT};
 use self::{
     data::Standard,
     fit::{Problem, Task, fit},
-    judge::{Judged, calibrate, shares},
+    judge::{calibrate, curves, report, shares},
     objective::{target, truth},
     platt::Platt,
 };
 use crate::{
     collect::{LabelSource, Sample},
-    statistics::{Bin, RocPoint},
+    statistics::{Bin, RocPoint, Scored},
 };
 
 pub use error::TrainError;
@@ -46,10 +46,8 @@ pub use gather::gather;
 pub use options::Options;
 pub use split::{Part, split};
 
-/// What the samples are from.
 #[derive(Clone, Debug)]
 pub struct SampleOrigin {
-    /// The length of the model's hidden state.
     pub hidden: usize,
     /// The fingerprint of the model and its adapters.
     pub model: String,
@@ -60,7 +58,6 @@ pub struct SampleOrigin {
     pub ids: bool,
 }
 
-/// One pass over the training samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
     /// From 1.
@@ -73,7 +70,6 @@ pub struct Epoch {
     pub best: bool,
 }
 
-/// What training gives.
 #[derive(Clone, Debug)]
 pub struct Trained {
     pub file: RouterFile,
@@ -119,13 +115,13 @@ pub fn train(
     let of = |part| -> Vec<&Sample> {
         samples.iter().filter(|sample| parts.get(&sample.example) == Some(&part)).collect()
     };
-    let (tuning, report) = (of(Part::Tuning), of(Part::Report));
-    let training = options.limit(tasks(&of(Part::Training), objective));
+    let (tuning, reporting) = (of(Part::Tuning), of(Part::Report));
+    let training = tasks(&of(Part::Training), objective);
     let fitted_to: Vec<&Sample> = training.iter().map(|task| task.sample).collect();
     both_classes("training", objective, &fitted_to)?;
     let tuned_on = tasks(&tuning, objective);
     both_classes("tuning", objective, &tuned_on.iter().map(|t| t.sample).collect::<Vec<_>>())?;
-    both_classes("report", objective, &report)?;
+    both_classes("report", objective, &reporting)?;
 
     let standard = Standard::measure(options.inputs, about.hidden, &fitted_to);
     let mut epochs = vec![];
@@ -135,8 +131,7 @@ pub fn train(
         progress(epoch);
     })?;
     let tuned_on: Vec<&Sample> = tuned_on.iter().map(|task| task.sample).collect();
-    let (outputs, truths) = known(objective, &tuned_on, &fitted.outputs);
-    let platt = Platt::fit(&outputs, &truths);
+    let platt = Platt::fit(&known(objective, &tuned_on, &fitted.outputs));
 
     // From here on it is the router as it will be used that is judged, rounding and all.
     let mlp = Mlp::from_layers(about.hidden, options.inputs, fitted.folded.scaled(platt));
@@ -145,9 +140,9 @@ pub fn train(
     };
     let (rounded, unrounded) = (scores(&tuned_on), fitted.outputs.iter().map(|&z| platt.score(z)));
     let rounding = rounded.iter().zip(unrounded).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    let reported = scores(&report);
+    let reported = scores(&reporting);
     let held_out = [scores(&tuning), reported.clone()].concat();
-    let judged = Judged::new(known(objective, &report, &reported));
+    let scored = known(objective, &reporting, &reported);
 
     let metadata = Metadata {
         format: FORMAT,
@@ -159,11 +154,11 @@ pub fn train(
         data: about.data,
         ids: about.ids,
         calibration: calibrate(&held_out),
-        report: judged.report(&fitted_to),
+        report: report(&scored, &fitted_to),
     };
     Ok(Trained {
         file: RouterFile::new(metadata, mlp.into_layers())?,
-        curves: judged.curves(),
+        curves: curves(&scored),
         shares: shares(&reported),
         epochs,
         rounding,
@@ -176,9 +171,9 @@ fn tasks<'a>(samples: &[&'a Sample], objective: Objective) -> Vec<Task<'a>> {
 }
 
 /// The values of those samples about which the truth is known, and that truth.
-fn known(objective: Objective, samples: &[&Sample], values: &[f32]) -> (Vec<f32>, Vec<bool>) {
+fn known(objective: Objective, samples: &[&Sample], values: &[f32]) -> Vec<Scored> {
     let pairs = samples.iter().zip(values);
-    pairs.filter_map(|(sample, &value)| Some((value, truth(objective, sample)?))).unzip()
+    pairs.filter_map(|(s, &value)| Some((f64::from(value), truth(objective, s)?))).collect()
 }
 
 fn both_classes(

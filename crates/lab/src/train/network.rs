@@ -15,6 +15,12 @@ pub(super) const EPSILON: f64 = 1e-5;
 /// How much of the running statistics each batch replaces.
 const MOMENTUM: f64 = 0.1;
 
+/// The share of hidden units left out at each update.
+const DROPOUT: f32 = 0.1;
+
+/// Of AdamW, for the matrices.
+const WEIGHT_DECAY: f32 = 1e-2;
+
 /// A linear map, then batch normalisation, then ReLU, then dropout.
 pub(super) struct Block {
     /// One column for each output: gradients then need no transposition.
@@ -23,12 +29,10 @@ pub(super) struct Block {
     pub(super) scale: Var,
     /// What is added to them.
     pub(super) shift: Var,
-    /// Running mean of the outputs.
     pub(super) mean: Tensor,
     pub(super) variance: Tensor,
 }
 
-/// Two blocks and a linear map to one output.
 pub(super) struct Network {
     pub(super) blocks: [Block; 2],
     pub(super) weight: Var,
@@ -98,12 +102,7 @@ impl Network {
     }
 
     /// One output for each row, with dropout and the statistics of this batch.
-    pub(super) fn learn(
-        &mut self,
-        x: &Tensor,
-        dropout: f32,
-        random: &mut Random,
-    ) -> Result<Tensor> {
+    pub(super) fn learn(&mut self, x: &Tensor, random: &mut Random) -> Result<Tensor> {
         // The first batches count alike, so that short trainings have good statistics too.
         self.batches += 1;
         let momentum = MOMENTUM.max(1.0 / self.batches as f64);
@@ -111,7 +110,7 @@ impl Network {
         let mut x = x.clone();
         for block in &mut self.blocks {
             let count = n * block.scale.elem_count();
-            let mask = Tensor::from_vec(random.dropout(count, dropout), count, x.device())?;
+            let mask = Tensor::from_vec(random.dropout(count, DROPOUT), count, x.device())?;
             x = block.learn(&x, mask, momentum)?;
         }
         x.matmul(&self.weight)?.broadcast_add(&self.bias)?.flatten_all()
@@ -135,17 +134,14 @@ pub(super) struct Optimisers {
 }
 
 impl Optimisers {
-    pub(super) fn new(network: &Network, learning_rate: f64, weight_decay: f64) -> Result<Self> {
-        let settings = |weight_decay| ParamsAdamW {
-            lr: learning_rate,
-            weight_decay,
-            ..ParamsAdamW::default()
-        };
+    pub(super) fn new(network: &Network, learning_rate: f32) -> Result<Self> {
+        let lr = f64::from(learning_rate);
+        let settings = |weight_decay| ParamsAdamW { lr, weight_decay, ..ParamsAdamW::default() };
         let [first, second] = &network.blocks;
         let matrices = [&first.weight, &second.weight, &network.weight];
         let others = [&first.scale, &first.shift, &second.scale, &second.shift, &network.bias];
         Ok(Self {
-            matrices: AdamW::from_slice(&matrices, settings(weight_decay))?,
+            matrices: AdamW::from_slice(&matrices, settings(WEIGHT_DECAY.into()))?,
             others: AdamW::from_slice(&others, settings(0.0))?,
         })
     }

@@ -1,6 +1,7 @@
 //! Platt scaling: a line through the outputs, so that their sigmoids are probabilities.
 
 use super::objective::sigmoid;
+use crate::statistics::Scored;
 
 /// a·z + b.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +15,10 @@ const FLATTEST: f64 = 1e-3;
 
 impl Platt {
     /// The line under which what was so is most likely, by Newton's method.
-    pub(super) fn fit(outputs: &[f32], truths: &[bool]) -> Self {
-        let (slope, offset) = newton(outputs, truths, None);
-        let (slope, offset) = if slope < FLATTEST {
-            newton(outputs, truths, Some(FLATTEST))
-        } else {
-            (slope, offset)
+    pub(super) fn fit(outputs: &[Scored]) -> Self {
+        let (slope, offset) = match newton(outputs, None) {
+            (slope, _) if slope < FLATTEST => newton(outputs, Some(FLATTEST)),
+            line => line,
         };
         Self { slope: slope as f32, offset: offset as f32 }
     }
@@ -30,17 +29,14 @@ impl Platt {
 }
 
 /// Slope and offset; the slope stays where it is when it is given.
-fn newton(outputs: &[f32], truths: &[bool], fixed: Option<f64>) -> (f64, f64) {
+fn newton(outputs: &[Scored], fixed: Option<f64>) -> (f64, f64) {
     // Platt's own targets, a little inside 0 and 1: they keep the line finite when the two classes
     // can be told apart perfectly.
-    let positives = truths.iter().filter(|&&truth| truth).count() as f64;
-    let negatives = truths.len() as f64 - positives;
+    let positives = outputs.iter().filter(|(_, truth)| *truth).count() as f64;
+    let negatives = outputs.len() as f64 - positives;
     let (high, low) = ((positives + 1.0) / (positives + 2.0), 1.0 / (negatives + 2.0));
-    let pairs: Vec<(f64, f64)> = outputs
-        .iter()
-        .zip(truths)
-        .map(|(&z, &truth)| (f64::from(z), if truth { high } else { low }))
-        .collect();
+    let pairs: Vec<(f64, f64)> =
+        outputs.iter().map(|&(z, truth)| (z, if truth { high } else { low })).collect();
     let loss = |a: f64, b: f64| -> f64 {
         let one = |&(z, target): &(f64, f64)| {
             let line = a * z + b;
@@ -62,15 +58,11 @@ fn newton(outputs: &[f32], truths: &[bool], fixed: Option<f64>) -> (f64, f64) {
             hab += weight * z;
             hbb += weight;
         }
-        let (da, db) = if fixed.is_some() {
+        let determinant = haa * hbb - hab * hab;
+        let (da, db) = if fixed.is_some() || determinant.abs() < 1e-12 {
             (0.0, gb / hbb)
         } else {
-            let determinant = haa * hbb - hab * hab;
-            if determinant.abs() < 1e-12 {
-                (0.0, gb / hbb)
-            } else {
-                ((hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant)
-            }
+            ((hbb * ga - hab * gb) / determinant, (haa * gb - hab * ga) / determinant)
         };
         // Half the step until it helps.
         let step = (0..30).map(|halvings| 0.5f64.powi(halvings)).find_map(|step| {
@@ -97,23 +89,24 @@ mod tests {
     #[test]
     fn a_known_line_is_found() {
         // Truths drawn with probability sigmoid(0.5·z − 1).
-        let outputs: Vec<f32> = (0..20_000).map(|i| uniform(1, i) as f32 * 12.0 - 6.0).collect();
-        let truth = |(i, &z): (usize, &f32)| uniform(2, i) < sigmoid(0.5 * f64::from(z) - 1.0);
-        let truths: Vec<bool> = outputs.iter().enumerate().map(truth).collect();
-        let platt = Platt::fit(&outputs, &truths);
+        let output = |i| {
+            let z = uniform(1, i) * 12.0 - 6.0;
+            (z, uniform(2, i) < sigmoid(0.5 * z - 1.0))
+        };
+        let platt = Platt::fit(&(0..20_000).map(output).collect::<Vec<_>>());
         assert!((platt.slope - 0.5).abs() < 0.05, "{platt:?}");
         assert!((platt.offset + 1.0).abs() < 0.1, "{platt:?}");
     }
 
     #[test]
     fn extremes_stay_finite_and_never_turn_around() {
-        let apart = Platt::fit(&[-2.0, -1.0, 1.0, 2.0], &[false, false, true, true]);
+        let apart = Platt::fit(&[-2.0, -1.0, 1.0, 2.0].map(|z| (z, z > 0.0)));
         assert!(apart.slope.is_finite() && apart.slope > 0.0, "{apart:?}");
-        let wrong = Platt::fit(&[-2.0, -1.0, 1.0, 2.0], &[true, true, false, false]);
+        let wrong = Platt::fit(&[-2.0, -1.0, 1.0, 2.0].map(|z| (z, z < 0.0)));
         assert!(wrong.slope > 0.0 && wrong.offset.is_finite(), "{wrong:?}");
-        let flat = Platt::fit(&[1.0; 4], &[true, true, true, false]);
+        let flat = Platt::fit(&[true, true, true, false].map(|truth| (1.0, truth)));
         assert!((flat.score(1.0) - 0.7).abs() < 0.15, "{flat:?}");
-        for far in [Platt::fit(&[900.0, -900.0], &[false, true]), Platt::fit(&[], &[])] {
+        for far in [Platt::fit(&[(900.0, false), (-900.0, true)]), Platt::fit(&[])] {
             assert!(far.slope.is_finite() && far.offset.is_finite(), "{far:?}");
         }
     }

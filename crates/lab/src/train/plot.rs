@@ -5,12 +5,9 @@ use thiserror::Error;
 
 use super::Curves;
 
-/// The picture could not be drawn.
 #[derive(Debug, Error)]
-#[error("the curves could not be drawn: {why}")]
-pub struct PlotError {
-    why: String,
-}
+#[error("the curves could not be drawn: {0}")]
+pub struct PlotError(String);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -76,7 +73,7 @@ fn thin(points: &[(f32, f32)]) -> Vec<(f32, f32)> {
 }
 
 fn failed(why: impl std::fmt::Display) -> PlotError {
-    PlotError { why: why.to_string() }
+    PlotError(why.to_string())
 }
 
 #[cfg(test)]

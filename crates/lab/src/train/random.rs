@@ -31,13 +31,12 @@ impl Random {
         while mask.len() < count {
             let bits = self.next();
             let four = [0, 16, 32, 48].map(|shift| (bits >> shift) & 0xffff);
-            mask.extend(four.map(|lot| if lot < bound { 0.0 } else { keep }));
+            mask.extend(four.map(|drawn| if drawn < bound { 0.0 } else { keep }));
         }
         mask.truncate(count);
         mask
     }
 
-    /// Puts a slice in random order.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, (self.next() % (last as u64 + 1)) as usize);

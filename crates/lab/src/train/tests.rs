@@ -2,7 +2,7 @@
 
 use decode::sampling::uniform;
 use half::f16;
-use router::{FEATURES, Inputs, Report};
+use router::{FEATURES, Inputs};
 
 use super::*;
 use crate::{
@@ -75,16 +75,7 @@ fn options() -> Options {
 }
 
 fn trained(samples: &[Sample], options: &Options) -> Trained {
-    let trained = train(samples, about(), options, &mut |_| {}).unwrap();
-    let Report { loss, auc, average_precision, ece, .. } = trained.file.metadata().report;
-    println!(
-        "{}: loss {loss:.3} auc {auc:.3} ap {average_precision:.3} ece {ece:.3} rounding {:.5} \
-         epochs {}",
-        options.objective,
-        trained.rounding,
-        trained.epochs.len()
-    );
-    trained
+    train(samples, about(), options, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -106,7 +97,7 @@ fn a_planted_direction_is_found() {
 
 #[test]
 fn shuffled_labels_teach_nothing() {
-    let samples = problem(6000, |_, lot| lot < 0.6);
+    let samples = problem(6000, |_, random| random < 0.6);
     let auc = trained(&samples, &options()).file.metadata().report.auc;
     assert!((0.4..0.6).contains(&auc), "{auc}");
 }
@@ -114,7 +105,8 @@ fn shuffled_labels_teach_nothing() {
 #[test]
 fn scores_are_probabilities_whether_classes_are_balanced_or_not() {
     // Four in five are trusted, so that balancing shifts the raw outputs a lot.
-    let samples = problem(12_000, |x, lot| lot < objective::sigmoid(1.5 * f64::from(x) + 1.7));
+    let samples =
+        problem(12_000, |x, random| random < objective::sigmoid(1.5 * f64::from(x) + 1.7));
     for balance in [true, false] {
         let trained = trained(&samples, &Options { balance, ..options() });
         let report = trained.file.metadata().report;
@@ -131,7 +123,6 @@ fn the_same_seed_gives_the_same_bytes() {
     let bytes = |options: &Options| trained(&samples, options).file.bytes().unwrap();
     assert_eq!(bytes(&options), bytes(&options));
     assert_ne!(bytes(&options), bytes(&Options { seed: 2, ..options.clone() }));
-    assert_ne!(bytes(&options), bytes(&Options { max_samples: Some(300), ..options.clone() }));
 }
 
 #[test]
@@ -166,20 +157,6 @@ fn agreement_is_learnt_without_labels() {
     let trained = trained(&samples, &Options { objective: Objective::Agree, ..options() });
     assert!(trained.file.metadata().report.auc > 0.95);
     assert_eq!(trained.file.metadata().report.samples, 1680);
-}
-
-#[test]
-fn no_example_is_on_two_sides() {
-    let samples = problem(500, |x, _| x > 0.0);
-    let parts = split(samples.iter().map(|s| s.example), 0.3, 1).unwrap();
-    let examples = |part: Part| -> Vec<u32> {
-        samples.iter().map(|s| s.example).filter(|example| parts[example] == part).collect()
-    };
-    let (training, tuning) = (examples(Part::Training), examples(Part::Tuning));
-    let report = examples(Part::Report);
-    assert_eq!(training.len() + tuning.len() + report.len(), samples.len());
-    assert!(tuning.iter().all(|e| !training.contains(e) && !report.contains(e)));
-    assert!(report.iter().all(|e| !training.contains(e)));
 }
 
 #[test]
@@ -235,7 +212,6 @@ fn a_direction_in_576_dimensions_is_found() {
     let options = Options { epochs: 3, ..Options::default() };
     let trained = train(&samples, origin, &options, &mut |_| {}).unwrap();
     let report = trained.file.metadata().report;
-    println!("{report:?}, rounding {}", trained.rounding);
     assert_eq!(trained.epochs.len(), 3);
     assert!(report.auc > 0.9, "{report:?}");
     assert!(trained.rounding < 0.01, "{}", trained.rounding);

@@ -1,9 +1,7 @@
-use half::f16;
-
 use super::*;
-use router::FEATURES;
+use crate::train::tests;
 
-fn info(count: usize) -> CollectionInfo {
+pub(in crate::collect) fn info(count: usize) -> CollectionInfo {
     CollectionInfo {
         format: CollectionInfo::FORMAT,
         model: "m".into(),
@@ -18,17 +16,8 @@ fn info(count: usize) -> CollectionInfo {
 }
 
 fn sample(example: u32, position: u32, found: LabelSource) -> Sample {
-    Sample {
-        hidden: vec![f16::ZERO; 2],
-        features: [0.0; FEATURES],
-        label: if found == LabelSource::Neither { Label::Unknown } else { Label::Trust },
-        label_source: found,
-        edge_logprob: -1.0,
-        cloud_logprob: -1.0,
-        agrees: None,
-        example,
-        position,
-    }
+    let label = if found == LabelSource::Neither { Label::Unknown } else { Label::Trust };
+    Sample { label, label_source: found, position, ..tests::sample(example, 2) }
 }
 
 fn open(example: u32, position: u32) -> OpenPosition {

@@ -1,7 +1,7 @@
 //! Which choice an answer concludes with.
 
 use super::{
-    cue::{CueKind, CuePhrase, cue_phrases, line, sentence},
+    cue::{CueKind, CuePhrase, cue_phrases, last_sentence, line, sentence},
     words::{
         QUOTES, after_word, first_word, is_over, plain, skip_leads, starts_with_reason, strip_text,
     },
@@ -19,7 +19,7 @@ pub fn choice(text: &str, labels: &[String], texts: &[String]) -> Option<String>
     let texts: Vec<String> = texts.iter().map(|text| plain(text)).collect();
     let choices = Choices { labels, texts: &texts };
     for cue in cue_phrases(&text) {
-        match choices.said(cue) {
+        match choices.statement(cue) {
             Statement::Label(label) => return Some(label.to_owned()),
             Statement::Other => return None,
             Statement::Nothing => {}
@@ -28,7 +28,6 @@ pub fn choice(text: &str, labels: &[String], texts: &[String]) -> Option<String>
     choices.alone(&text).map(str::to_owned)
 }
 
-/// What a conclusion says.
 enum Statement<'a> {
     Label(&'a str),
     /// Something that is no choice, or several.
@@ -43,7 +42,7 @@ struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    fn said(&self, cue: CuePhrase<'_>) -> Statement<'a> {
+    fn statement(&self, cue: CuePhrase<'_>) -> Statement<'a> {
         if cue.kind == CueKind::Subject {
             let said = self.ending(last_sentence(cue.behind));
             return said.map_or(Statement::Nothing, |(label, _)| Statement::Label(label));
@@ -57,7 +56,9 @@ impl<'a> Choices<'a> {
             };
             front = rest.trim_start_matches(QUOTES);
         }
-        if cue.kind == CueKind::Best && !self.ends(cue.behind) || front.is_empty() {
+        // Answers also begin with what is best; only as the last sentence does it conclude.
+        let goes_on = !sentence(cue.behind.trim_start()).1.trim().is_empty();
+        if cue.kind == CueKind::Best && goes_on || front.is_empty() {
             return Statement::Nothing;
         }
         match self.named(front) {
@@ -65,11 +66,6 @@ impl<'a> Choices<'a> {
             Statement::Nothing => Statement::Other,
             said => said,
         }
-    }
-
-    /// Whether nothing comes behind the sentence that begins here.
-    fn ends(&self, behind: &str) -> bool {
-        sentence(behind.trim_start()).1.trim().is_empty()
     }
 
     fn named(&self, front: &str) -> Statement<'a> {
@@ -276,14 +272,4 @@ impl<'a> Choices<'a> {
         let begun = self.texts.iter().any(|text| text.to_lowercase().starts_with(&start));
         last && (open || begun)
     }
-}
-
-fn last_sentence(line: &str) -> &str {
-    let mut last = line.trim();
-    while let (_, rest) = sentence(last)
-        && !rest.trim().is_empty()
-    {
-        last = rest.trim();
-    }
-    last
 }

@@ -1,13 +1,11 @@
 //! Where a text concludes.
 
-/// How a conclusion is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CueKind {
     /// "The answer is", "Answer:", "the correct option is", "####".
     Words,
     /// "The best choice is": how answers also *begin*, with the reasons and the conclusion to come.
     Best,
-    /// `\boxed{…}`.
     Boxed,
     /// "… is the answer": what is said stands before it.
     Subject,
@@ -16,7 +14,6 @@ pub enum CueKind {
 /// A conclusion, and what is said in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuePhrase<'a> {
-    /// How it is made.
     pub kind: CueKind,
     /// All that stands behind the words, or before them on the line for a subject; what the box
     /// holds, or all behind it if it is not closed.
@@ -62,7 +59,6 @@ pub fn cue_phrases(text: &str) -> Vec<CuePhrase<'_>> {
     cue_phrases
 }
 
-/// Every `\boxed{…}`.
 pub fn boxes(text: &str) -> impl Iterator<Item = CuePhrase<'_>> {
     text.match_indices("\\boxed").filter_map(|(at, word)| {
         let rest = &text[at + word.len()..];
@@ -159,6 +155,16 @@ pub fn sentence(text: &str) -> (&str, &str) {
         }
     }
     (text, "")
+}
+
+pub fn last_sentence(line: &str) -> &str {
+    let mut last = line.trim();
+    while let (_, rest) = sentence(last)
+        && !rest.trim().is_empty()
+    {
+        last = rest.trim();
+    }
+    last
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which number an answer concludes with.
 
 use super::{
-    cue::{CueKind, boxes, cue_phrases, line, sentence},
+    cue::{CueKind, boxes, cue_phrases, last_sentence, line, sentence},
     value::{Value, clean, is_number, normal_number},
 };
 
@@ -41,12 +41,7 @@ fn first(said: &str) -> Option<String> {
 /// The last number of the last sentence, if that concludes and has come to its end.
 fn concluded(text: &str) -> Option<String> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    let mut said = last.trim();
-    while let (_, rest) = sentence(said)
-        && !rest.trim().is_empty()
-    {
-        said = rest.trim();
-    }
+    let said = last_sentence(last);
     let lower = said.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
     const CONCLUDING: [&str; 8] =
@@ -62,7 +57,6 @@ fn concluded(text: &str) -> Option<String> {
     (end && !found.in_sum()).then(|| found.value.to_string())
 }
 
-/// A number, and where it stands.
 struct Found<'a> {
     value: Value,
     before: &'a str,
@@ -81,7 +75,6 @@ impl Found<'_> {
     }
 }
 
-/// The numbers of a cleaned text.
 fn numbers(text: &str) -> impl Iterator<Item = Found<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -205,17 +205,17 @@ impl fmt::Display for Value {
         let Self { above, below } = *self;
         // It ends as a decimal if tens can be made of what is below.
         let tens = (0..=18).map(|places| (places, 10i128.pow(places)));
-        match tens.into_iter().find(|(_, tens)| tens % below == 0) {
-            Some((0, _)) => write!(f, "{above}"),
-            Some((places, tens)) => match above.checked_mul(tens / below) {
-                Some(scaled) => {
-                    let (scaled, tens) = (scaled.unsigned_abs(), tens.unsigned_abs());
-                    let (whole, part) = (scaled / tens, scaled % tens);
-                    let sign = if above < 0 { "-" } else { "" };
-                    write!(f, "{sign}{whole}.{part:0places$}", places = places as usize)
-                }
-                None => write!(f, "{above}/{below}"),
-            },
+        let ends = tens.into_iter().find(|(_, tens)| tens % below == 0);
+        let scale =
+            |(places, tens): (u32, i128)| Some((places, tens, above.checked_mul(tens / below)?));
+        match ends.and_then(scale) {
+            Some((0, ..)) => write!(f, "{above}"),
+            Some((places, tens, scaled)) => {
+                let (scaled, tens) = (scaled.unsigned_abs(), tens.unsigned_abs());
+                let (whole, part) = (scaled / tens, scaled % tens);
+                let sign = if above < 0 { "-" } else { "" };
+                write!(f, "{sign}{whole}.{part:0places$}", places = places as usize)
+            }
             None => write!(f, "{above}/{below}"),
         }
     }

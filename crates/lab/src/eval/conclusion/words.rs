@@ -85,7 +85,6 @@ pub fn is_over(rest: &str) -> bool {
     !rest.starts_with(goes_on) && !rest.starts_with("->") || starts_with_reason(rest)
 }
 
-/// Whether a reason is given next.
 pub fn starts_with_reason(text: &str) -> bool {
     REASONS.contains(&first_word(text))
 }

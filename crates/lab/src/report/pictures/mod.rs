@@ -18,10 +18,8 @@ use super::{
 };
 use crate::eval::table::Row;
 
-/// A plot with its words.
 #[derive(Clone, Debug, Serialize)]
 pub struct Picture {
-    /// Its name in the section.
     pub name: &'static str,
     pub title: String,
     /// For those who cannot see it.
@@ -29,15 +27,12 @@ pub struct Picture {
     /// Below it: what it shows, and what it does not.
     pub caption: String,
     pub drawing: Drawing,
-    /// What the lines or parts are.
     pub legend: Vec<Key>,
 }
 
-/// An entry of a legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Key {
     pub name: String,
-    /// What it looks like.
     pub swatch: Drawing,
 }
 
@@ -70,7 +65,7 @@ fn legend(lines: &[Line]) -> Result<Vec<Key>, ReportError> {
 }
 
 /// Every point in words.
-fn describe(lines: &[Line], x: fn(f64) -> String, y: impl Fn(f64) -> String) -> String {
+fn describe(lines: &[Line], x: fn(f64) -> String, y: fn(f64) -> String) -> String {
     let line = |line: &Line| {
         let data_points: Vec<_> =
             line.data_points.iter().map(|s| format!("{} at {}", y(s.y), x(s.x))).collect();

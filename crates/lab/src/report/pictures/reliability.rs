@@ -4,7 +4,7 @@ use super::{Picture, data_points, describe, legend};
 use crate::report::{
     ReportError,
     calibration::{Bin, Calibration},
-    numbers::{hundredths, percent, short_percent},
+    numbers::{decimal, percent, short_percent},
     plots::{
         curves::{Axis, Curves, DataPoint, Intervals, Line, around},
         style::Style,
@@ -15,7 +15,6 @@ use crate::report::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
     Mean,
-    /// The lowest of them.
     Lowest,
 }
 
@@ -35,8 +34,8 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
             Score::Lowest => &calibration.lowest,
         };
         points.push(calibration.point.as_str());
-        let told = |share| format!("{} {}", calibration.router, hundredths(share));
-        separations.extend(reliability.separation.map(told));
+        let named = |share| format!("{} {}", calibration.router, decimal::<2>(share));
+        separations.extend(reliability.separation.map(named));
         lines.push(Line {
             name: calibration.router.clone(),
             style: Style::of(number),
@@ -50,13 +49,13 @@ pub fn picture(calibrations: &[Calibration], score: Score) -> Result<Option<Pict
     let x = Axis {
         name: format!("{word} score of an answer’s tokens"),
         range: around(data_points(&lines).map(|s| s.x), 0.0..1.0, 0.02),
-        number: hundredths,
+        number: decimal::<2>,
     };
     let y = Axis { name: "right answers".into(), range: 0.0..1.0, number: short_percent };
     Ok(Some(Picture {
         name,
         title: format!("Calibration: are answers with a higher {word} score right more often?"),
-        description: describe(&lines, hundredths, percent),
+        description: describe(&lines, decimal::<2>, percent),
         caption: format!(
             "Answers of {}, in bins by the {word} score of their tokens; the band is the first \
              router’s 95 % interval. A score is trust in one token and no promise for a whole \

@@ -43,19 +43,18 @@ pub fn picture(rows: &[Row], first: Option<&str>) -> Result<Option<Picture>, Rep
             legend.push(Key { name: name.to_owned(), swatch: bars::swatch(number)? });
         }
     }
-    let told: Vec<_> =
+    let sums: Vec<_> =
         all.iter().map(|bar| format!("{}: {}", bar.name, milliseconds(bar.sum()))).collect();
     Ok(Some(Picture {
         name: "split",
         title: "Where the time of a token goes".into(),
-        description: format!("{}. The parts are in a table below.", told.join("; ")),
+        description: format!("{}. The parts are in a table below.", sums.join("; ")),
         caption: CAPTION.into(),
         legend,
         drawing: bars::bars(&all, milliseconds)?,
     }))
 }
 
-/// The numbers of the bars.
 pub fn grid(rows: &[Row], first: Option<&str>) -> Grid {
     let part = |at: usize| {
         move |(_, split): &(String, TimeSplit)| {

@@ -5,7 +5,7 @@ use crate::{
     eval::table::RowKind,
     report::{
         ReportError,
-        measure::Measure,
+        measure::Presentation,
         numbers::{milliseconds, percent, short_milliseconds, short_percent},
         plots::{
             canvas::Ink,
@@ -40,7 +40,8 @@ pub fn by_share(readings: &Readings) -> Result<Option<Picture>, ReportError> {
     }
     let random = readings.joint(None, delay);
     lines.push(line("random", Style::CHANCE, &random, share).with(Intervals::Band));
-    let title = format!("{} against the share of tokens from the cloud", readings.measure.title());
+    let measure = readings.measure.presentation().title;
+    let title = format!("{measure} against the share of tokens from the cloud");
     against_share(readings, lines, ("share", title, BY_SHARE)).map(Some)
 }
 
@@ -80,7 +81,7 @@ fn against_share(
     (name, title, caption): (&'static str, String, &str),
 ) -> Result<Picture, ReportError> {
     lines.retain(|line| !line.data_points.is_empty());
-    let measure = readings.measure;
+    let measure = readings.measure.presentation();
     let level = |kind, name: &str| {
         readings.first(kind).map(|r| Level { name: name.into(), y: r.worth.mean })
     };
@@ -96,16 +97,15 @@ fn against_share(
     Ok(Picture {
         name,
         title,
-        description: describe(&lines, percent, |v| measure.number(v)),
+        description: describe(&lines, percent, measure.number),
         caption: caption.to_owned(),
         legend: legend(&lines)?,
         drawing: Curves { x, y, lines, levels, diagonal: false }.draw()?,
     })
 }
 
-/// What an answer is worth, and how long it takes.
 pub fn by_time(readings: &Readings, delay: Option<f64>) -> Result<Option<Picture>, ReportError> {
-    let measure = readings.measure;
+    let measure = readings.measure.presentation();
     let mut lines = vec![];
     for (number, router) in readings.routers().into_iter().enumerate() {
         let joint = readings.joint(Some(router), delay);
@@ -144,8 +144,8 @@ pub fn by_time(readings: &Readings, delay: Option<f64>) -> Result<Option<Picture
     let at = delay.map(|ms| format!(", with {} to the cloud and back", short_milliseconds(ms)));
     Ok(Some(Picture {
         name: "time",
-        title: format!("{} against time a token{}", measure.title(), at.unwrap_or_default()),
-        description: describe(&lines, milliseconds, |v| measure.number(v)),
+        title: format!("{} against time a token{}", measure.title, at.unwrap_or_default()),
+        description: describe(&lines, milliseconds, measure.number),
         caption: BY_TIME.into(),
         legend: legend(&lines)?,
         drawing: Curves { x, y, lines, levels: vec![], diagonal: false }.draw()?,
@@ -169,14 +169,15 @@ fn line(name: &str, style: Style, of: &[Reading], x: fn(&Reading) -> Option<f64>
     Line { name: name.to_owned(), style, data_points, intervals: Intervals::Hidden }
 }
 
-fn upright(measure: Measure, lines: &[Line], levels: &[Level]) -> Axis {
-    let told = lines.iter().flat_map(|line| {
+fn upright(measure: &Presentation, lines: &[Line], levels: &[Level]) -> Axis {
+    let shown = lines.iter().flat_map(|line| {
         line.data_points.iter().flat_map(|s| {
-            let shown = s.interval.filter(|_| line.intervals != Intervals::Hidden);
-            let (low, high) = shown.unwrap_or((s.y, s.y));
+            let interval = s.interval.filter(|_| line.intervals != Intervals::Hidden);
+            let (low, high) = interval.unwrap_or((s.y, s.y));
             [low, s.y, high]
         })
     });
-    let range = around(told.chain(levels.iter().map(|l| l.y)), measure.possible(), measure.least());
-    Axis { name: measure.name().into(), range, number: measure.tick() }
+    let range =
+        around(shown.chain(levels.iter().map(|l| l.y)), measure.possible.clone(), measure.least);
+    Axis { name: measure.name.into(), range, number: measure.tick }
 }

@@ -17,7 +17,6 @@ const LETTERS: usize = 46;
 /// Room for the sum behind the longest bar.
 const SUM: i32 = 84;
 
-/// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
     pub name: String,

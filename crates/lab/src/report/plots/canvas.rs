@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::report::ReportError;
 
-/// What a plot is drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Text this large stays legible where the picture is shrunk to a phone's width.
@@ -21,9 +20,7 @@ pub enum Ink {
     Level,
     /// `random`.
     Chance,
-    /// One of the lines.
     Line(u8),
-    /// One of the parts of a bar.
     Part(u8),
 }
 
@@ -68,14 +65,11 @@ pub const PARTS: u8 = 8;
 /// A finished picture: what stands inside its `svg` element.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawing {
-    /// Width of its view box.
     pub width: u32,
-    /// Height of its view box.
     pub height: u32,
     pub marks: String,
 }
 
-/// Draws a picture of this size.
 pub fn draw(
     (width, height): (u32, u32),
     job: impl FnOnce(&Area) -> Result<(), ReportError>,
@@ -98,7 +92,6 @@ pub fn draw(
     Ok(Drawing { width, height, marks })
 }
 
-/// Words in a picture.
 pub fn words(ink: Ink, at: Pos) -> TextStyle<'static> {
     let style = TextStyle::from(("sans-serif", TEXT).into_font()).pos(at);
     TextStyle { color: ink.stand_in().to_backend_color(), ..style }

@@ -21,18 +21,16 @@ const WHISKER: f64 = 0.45;
 
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
+/// From values to pixels.
+type Place<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
 
-/// One direction of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub name: String,
-    /// From where to where.
     pub range: Range<f64>,
-    /// How its numbers are written.
     pub number: fn(f64) -> String,
 }
 
-/// A measured point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPoint {
     pub x: f64,
@@ -42,7 +40,6 @@ pub struct DataPoint {
     pub label: Option<String>,
 }
 
-/// How a line shows its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
     Band,
@@ -55,11 +52,9 @@ pub enum Intervals {
 /// Points that belong together, from left to right.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// As the legend names it.
     pub name: String,
     pub style: Style,
     pub data_points: Vec<DataPoint>,
-    /// How it shows its intervals.
     pub intervals: Intervals,
 }
 
@@ -70,7 +65,6 @@ pub struct Level {
     pub y: f64,
 }
 
-/// A plot of lines.
 #[derive(Clone, Debug)]
 pub struct Curves {
     pub x: Axis,
@@ -90,10 +84,10 @@ impl Curves {
             let (x, y) = (self.x.range.clone(), self.y.range.clone());
             let mut chart = builder.build_cartesian_2d(x, y).map_err(failed)?;
             self.mesh(area, &mut chart)?;
-            let place = |x: f64, y: f64| chart.plotting_area().map_coordinate(&(x, y));
-            self.behind(area, place)?;
+            let place: Place = &|x, y| chart.plotting_area().map_coordinate(&(x, y));
+            self.draw_levels(area, place)?;
             for line in &self.lines {
-                line.doubts(area, place)?;
+                line.draw_intervals(area, place)?;
             }
             // The first line is the one that matters: it lies on top.
             for line in self.lines.iter().rev() {
@@ -119,11 +113,7 @@ impl Curves {
         area.draw(&Text::new(self.y.name.as_str(), (2, 6), above)).map_err(failed)
     }
 
-    fn behind(
-        &self,
-        area: &Area,
-        place: impl Fn(f64, f64) -> (i32, i32),
-    ) -> Result<(), ReportError> {
+    fn draw_levels(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let (x, y) = (&self.x.range, &self.y.range);
         let colour = Ink::Level.stand_in();
         let mut named: Option<i32> = None;
@@ -158,11 +148,7 @@ impl Line {
         Self { intervals, ..self }
     }
 
-    fn doubts(
-        &self,
-        area: &Area,
-        place: impl Fn(f64, f64) -> (i32, i32),
-    ) -> Result<(), ReportError> {
+    fn draw_intervals(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let known: Vec<_> = self
             .data_points
             .iter()
@@ -187,7 +173,7 @@ impl Line {
         Ok(())
     }
 
-    fn draw(&self, area: &Area, place: impl Fn(f64, f64) -> (i32, i32)) -> Result<(), ReportError> {
+    fn draw(&self, area: &Area, place: Place) -> Result<(), ReportError> {
         let through: Vec<_> = self.data_points.iter().map(|s| place(s.x, s.y)).collect();
         if through.len() > 1 {
             self.style.line(area, &through)?;

@@ -5,33 +5,26 @@ use plotters::prelude::*;
 use super::canvas::{Area, Drawing, Ink, LINES, draw, failed};
 use crate::report::ReportError;
 
-/// What stands at every point of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Circle,
-    /// A circle that is not filled.
     Ring,
-    /// A square on its side.
     Square,
-    /// With its tip up.
     Triangle,
-    /// A square on its corner.
     Diamond,
-    /// With its tip down.
+    /// A triangle with its tip down.
     Wedge,
     Cross,
 }
 
 const MARKS: [Mark; 5] = [Mark::Circle, Mark::Square, Mark::Triangle, Mark::Diamond, Mark::Wedge];
 
-/// The look of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub ink: Ink,
     pub mark: Mark,
     /// Pixels drawn and pixels left out; `None` of a whole line.
     pub dash: Option<(i32, i32)>,
-    /// How thick it is.
     pub width: u32,
 }
 
@@ -63,7 +56,6 @@ impl Style {
         }
     }
 
-    /// Draws a line through points of the picture.
     pub fn line(&self, area: &Area, through: &[(i32, i32)]) -> Result<(), ReportError> {
         let style = self.ink.stand_in().stroke_width(self.width);
         let through = through.to_vec();

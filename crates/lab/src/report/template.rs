@@ -1,18 +1,24 @@
-//! The summary.
+//! The page and the summary, from their templates.
 
-use minijinja::{Environment, UndefinedBehavior, Value, context, value::Serde};
+use minijinja::{
+    Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig, value::Serde,
+};
 
-use super::{Report, ReportError, tight};
+use super::{Report, ReportError};
 
-/// The report as Markdown: the words and tables of the page.
-pub fn summary(report: &Report) -> Result<String, ReportError> {
+/// Fills in a template. One whose name ends in `.html` escapes whatever comes from results: only our
+/// own drawings, style and patterns go in as they are.
+pub fn render(report: &Report, name: &str, template: &str) -> Result<String, ReportError> {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
-    templates.set_syntax(tight()?);
+    // Lines of a template that hold nothing but its own commands leave no trace.
+    let tight = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    templates.set_syntax(tight);
     templates.add_filter("plain", plain);
-    templates.add_template("summary.md", include_str!("summary.md"))?;
+    templates.add_template(name, template)?;
+    let (style, patterns) = (include_str!("page.css"), include_str!("patterns.svg"));
     let report = Value::from(Serde(report));
-    Ok(templates.get_template("summary.md")?.render(context! { report })?)
+    Ok(templates.get_template(name)?.render(context! { report, style, patterns })?)
 }
 
 /// Words that Markdown takes as they are, on one line: a name must neither end a cell nor begin a
