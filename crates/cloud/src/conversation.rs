@@ -269,7 +269,7 @@ impl Conversation {
         let logprobs = completion.logprobs.iter().copied().chain(std::iter::repeat(None));
         let tokens = ids.iter().zip(texts).zip(logprobs);
         let tokens =
-            tokens.map(|((&id, text), logprob)| Answered { id: Some(id), text, logprob }).collect();
+            tokens.map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob }).collect();
         let Completion { end, times, slot, .. } = completion;
         Ok((Answer { tokens, end, full, usage, times }, slot))
     }
@@ -324,8 +324,8 @@ impl Conversation {
     ) -> Result<(Answer, Option<i64>), CloudError> {
         let context = format!("{prompt}{}", ask.text);
         let lengths = match ask.want {
-            Want::Tokens(n) => vec![n, n + 4],
-            Want::Word => WORD_LENGTHS.to_vec(),
+            AnswerLength::Tokens(n) => vec![n, n + 4],
+            AnswerLength::Word => WORD_LENGTHS.to_vec(),
         };
         let (mut total, mut slot) = (Answer::default(), self.slot);
         for (i, &length) in lengths.iter().enumerate() {
@@ -403,8 +403,8 @@ fn pieces(text: &str, completion: &Completion, want: AnswerLength) -> Vec<Answer
         return vec![];
     }
     let count = match want {
-        Want::Word => 1,
-        Want::Tokens(n) => {
+        AnswerLength::Word => 1,
+        AnswerLength::Tokens(n) => {
             completion.usage.decoded.saturating_sub(usize::from(completion.end)).clamp(1, n)
         }
     };

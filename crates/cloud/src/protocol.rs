@@ -152,7 +152,7 @@ pub enum FinishReason {
 /// What comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NextResponse {
-    pub tokens: Vec<Answered>,
+    pub tokens: Vec<AnswerToken>,
     /// `None` when only the wanted amount was reached.
     pub finish_reason: Option<FinishReason>,
     #[serde(flatten)]
@@ -208,7 +208,7 @@ impl ScoredToken {
     /// From ids and their log-probabilities, of engines that give no texts.
     pub(crate) fn of_ids(given: (Token, f32), greedy: (Token, f32)) -> Self {
         let token =
-            |(id, logprob)| Answered { id: Some(id), text: String::new(), logprob: Some(logprob) };
+            |(id, logprob)| AnswerToken { id: Some(id), text: String::new(), logprob: Some(logprob) };
         Self { given: token(given), greedy: token(greedy) }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, OnCloudError, Opened, Sent, Step};
+use decode::{Answer, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError, Sent, Step};
 use tokio::time::{sleep, timeout};
 
 use crate::{

@@ -241,8 +241,8 @@ impl Session {
             }
         };
         let want = match ask.want {
-            decode::Want::Tokens(n) => Amount::Tokens(n),
-            decode::Want::Word => Amount::Word(true),
+            decode::AnswerLength::Tokens(n) => Amount::Tokens(n),
+            decode::AnswerLength::Word => Amount::Word(true),
         };
         let (sequence, sampling) = (self.sequence, *ask.sampling);
         NextRequest { sequence, position, hash, append, want, sampling, edge: None }

@@ -44,7 +44,7 @@ impl Service {
         };
         let mut stream = TextStream::default();
         let tokens = given.iter().zip(&scores.tokens).map(|(&id, scored)| ScoredToken {
-            given: Answered {
+            given: AnswerToken {
                 id: Some(id),
                 text: stream.push(&vocabulary.piece(id)),
                 logprob: Some(scored.logprob),

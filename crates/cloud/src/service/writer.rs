@@ -179,7 +179,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Drops the look-ahead behind a word and, where text travels, what is not a whole character.
-    fn finish(mut self, want: Amount, exchange: Exchange) -> Vec<Answered> {
+    fn finish(mut self, want: Amount, exchange: Exchange) -> Vec<AnswerToken> {
         if exchange == Exchange::Ids {
             return self.tokens;
         }
