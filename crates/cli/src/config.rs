@@ -6,7 +6,7 @@ use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
-use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Tandem};
+use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Store, Tandem};
 use thiserror::Error;
 
 use crate::{
@@ -58,6 +58,11 @@ impl FromStr for AdapterArg {
 }
 
 impl EdgeArgs {
+    /// The models and presets of this machine, with the pair of these arguments.
+    pub fn store(&self) -> anyhow::Result<Store> {
+        Ok(Store::open()?.with_pair(self.pair.as_deref())?)
+    }
+
     pub fn config(&self) -> EdgeConfig {
         EdgeConfig {
             model: self.edge_model.clone(),
@@ -188,6 +193,7 @@ pub fn pair(
     machine: &MachineArgs,
 ) -> anyhow::Result<Builder> {
     Ok(Tandem::builder()
+        .pair(edge.pair.clone())
         .edge_config(edge.config())
         .cloud_config(cloud.config()?)
         .ask_config(cloud.place.ask_config()?)
@@ -197,8 +203,8 @@ pub fn pair(
 /// The small model by itself.
 #[cfg(feature = "lab")]
 pub fn edge_alone(edge: &EdgeArgs, machine: &MachineArgs, preset: Option<&str>) -> Builder {
-    let builder = Tandem::builder().edge_config(edge.config()).offline().mode(tandem::Mode::Small);
-    let builder = builder.machine(machine.config());
+    let builder = Tandem::builder().pair(edge.pair.clone()).edge_config(edge.config()).offline();
+    let builder = builder.mode(tandem::Mode::Small).machine(machine.config());
     match preset {
         Some(preset) => builder.preset(preset),
         None => builder,
