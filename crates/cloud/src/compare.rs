@@ -84,14 +84,14 @@ async fn vocabularies(
         }
     }
     // What is added behind the words may be added on one side only.
-    let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
+    let last = (highest..vocabulary.used()).rev().map(|id| Token(id as u32));
     let last = last.map(|id| vec![id]).find(|id| !spelled(vocabulary, id).is_empty());
     Ok(Ok(match last {
         Some(last) if connection.detokenize(&last).await? == spelled(vocabulary, &last) => {
-            vocabulary.len()
+            vocabulary.used()
         }
         Some(_) => highest,
-        None => vocabulary.len(),
+        None => vocabulary.used(),
     }))
 }
 
@@ -107,7 +107,7 @@ fn spread(vocabulary: &dyn Vocabulary) -> Vec<Token> {
         let word = piece.strip_prefix(b" ").unwrap_or(&piece);
         word.len() > 2 && word.iter().all(u8::is_ascii_alphabetic)
     };
-    let size = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
+    let size = u32::try_from(vocabulary.used()).unwrap_or(u32::MAX);
     let words: Vec<_> = (0..size).filter(is_word).map(Token).collect();
     let step = (words.len() / SPREAD).max(1);
     // From the end, so that the highest is among them.

@@ -170,7 +170,7 @@ fn invalid(message: &str) -> Refusal {
 
 /// Refuses ids the model does not have.
 pub(crate) fn known(vocabulary: &dyn Vocabulary, ids: &[Token]) -> Result<(), Refusal> {
-    match ids.iter().find(|id| id.index() >= vocabulary.len()) {
+    match ids.iter().find(|id| id.index() >= vocabulary.used()) {
         Some(id) => Err(Refusal::Invalid(format!("token {} is not in the vocabulary", id.0))),
         None => Ok(()),
     }
