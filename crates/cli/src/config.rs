@@ -6,7 +6,7 @@ use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
-use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Tandem};
+use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Store, Tandem};
 use thiserror::Error;
 
 use crate::{
@@ -52,6 +52,11 @@ pub fn adapter(text: &str) -> Result<Adapter, String> {
 }
 
 impl EdgeArgs {
+    /// The models and presets of this machine, with the pair of these arguments.
+    pub fn store(&self) -> anyhow::Result<Store> {
+        Ok(Store::open()?.with_pair(self.pair.as_deref())?)
+    }
+
     pub fn config(&self) -> EdgeConfig {
         EdgeConfig {
             model: self.edge_model.clone(),

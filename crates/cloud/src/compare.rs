@@ -98,7 +98,7 @@ fn spread(vocabulary: &dyn Vocabulary) -> Vec<Token> {
         let word = piece.strip_prefix(b" ").unwrap_or(&piece);
         word.len() > 2 && word.iter().all(u8::is_ascii_alphabetic)
     };
-    let size = u32::try_from(vocabulary.len()).unwrap_or(u32::MAX);
+    let size = u32::try_from(vocabulary.used()).unwrap_or(u32::MAX);
     let words: Vec<_> = (0..size).filter(is_word).map(Token).collect();
     let step = (words.len() / SPREAD).max(1);
     // From the end, so that the highest is among them.

@@ -276,7 +276,7 @@ impl Conversation {
 
     /// Nothing but known ids leaves this machine: one engine dies of others.
     fn check(&self, context: &[Token]) -> Result<(), CloudError> {
-        let edge = self.opening.edge.as_ref().map(|e| e.vocabulary.len());
+        let edge = self.opening.edge.as_ref().map(|e| e.vocabulary.used());
         let common = self.compared.as_ref().and_then(|m| m.vocabulary.clone().ok());
         let sizes = [edge, common, self.about.vocabulary];
         let Some(size) = sizes.into_iter().flatten().min() else { return Ok(()) };

@@ -36,11 +36,17 @@ pub trait Vocabulary: Send + Sync {
     /// How many tokens there are; every id is below this.
     fn len(&self) -> usize;
 
+    /// How many of them are not padding. Models of one family pad their vocabulary to different
+    /// lengths; ids from here on mean nothing and never travel.
+    fn used(&self) -> usize {
+        self.len()
+    }
+
     /// Whether there are no tokens at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Equal for two vocabularies whose ids mean the same.
+    /// Equal for two vocabularies whose ids mean the same, whatever their padding.
     fn fingerprint(&self) -> Fingerprint;
 }

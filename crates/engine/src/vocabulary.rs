@@ -10,6 +10,9 @@ use crate::{
     template::{self, Part, Specials},
 };
 
+/// llama.cpp's attribute of a token that no text has; padding is made of them.
+pub(crate) const UNUSED: u32 = 2;
+
 /// The tokenizer that comes with an engine.
 pub(crate) trait Tokenizer: Send + Sync {
     /// The tokens of a text; `special` lets it spell special tokens.
@@ -38,13 +41,20 @@ pub(crate) trait Tokenizer: Send + Sync {
 pub struct ModelVocabulary {
     model: Arc<dyn Tokenizer>,
     template: Option<String>,
-    fingerprint: OnceLock<Fingerprint>,
+    identity: OnceLock<Identity>,
+}
+
+/// What two vocabularies are compared by.
+struct Identity {
+    /// The number of tokens before the padding.
+    used: usize,
+    fingerprint: Fingerprint,
 }
 
 impl ModelVocabulary {
     pub(crate) fn new(model: Arc<dyn Tokenizer>) -> Self {
         let template = model.chat_template();
-        Self { model, template, fingerprint: OnceLock::new() }
+        Self { model, template, identity: OnceLock::new() }
     }
 
     /// The tokens of a conversation in the model's own template. A model without one gets the
@@ -106,18 +116,101 @@ impl Vocabulary for ModelVocabulary {
         self.model.vocabulary_len()
     }
 
-    /// A hash of every token's spelling and attributes, in order.
+    fn used(&self) -> usize {
+        self.identity().used
+    }
+
     fn fingerprint(&self) -> Fingerprint {
-        let compute = || {
+        self.identity().fingerprint.clone()
+    }
+}
+
+impl ModelVocabulary {
+    /// A hash of the spelling and attributes of every token before the padding, in order.
+    fn identity(&self) -> &Identity {
+        self.identity.get_or_init(|| {
+            let is_used = |&id: &usize| self.model.spelling(Token(id as u32)).1 & UNUSED == 0;
+            let used = (0..self.len()).rev().find(is_used).map_or(0, |last| last + 1);
             let mut hash = Sha256::new();
-            for id in 0..self.len() as u32 {
+            for id in 0..used as u32 {
                 let (text, attributes) = self.model.spelling(Token(id));
                 hash.update((text.len() as u64).to_le_bytes());
                 hash.update(&text);
                 hash.update(attributes.to_le_bytes());
             }
-            Fingerprint(decode::hex(&hash.finalize()[..16]))
-        };
-        self.fingerprint.get_or_init(compute).clone()
+            Identity { used, fingerprint: Fingerprint(decode::hex(&hash.finalize()[..16])) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words, a special token, and padding.
+    struct Padded {
+        words: Vec<&'static str>,
+        special: &'static str,
+        padding: usize,
+    }
+
+    impl Tokenizer for Padded {
+        fn tokenize(&self, _: &str, _: bool) -> Vec<Token> {
+            vec![]
+        }
+
+        fn piece(&self, token: Token, _: bool) -> Vec<u8> {
+            self.spelling(token).0
+        }
+
+        fn is_end(&self, token: Token) -> bool {
+            token.index() == self.words.len()
+        }
+
+        fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
+            let (special, id) = (self.words.len(), token.index());
+            match self.words.get(id) {
+                Some(word) => (word.as_bytes().to_vec(), 4),
+                None if id == special => (self.special.as_bytes().to_vec(), 8),
+                None => (format!("[PAD{id}]").into_bytes(), UNUSED),
+            }
+        }
+
+        fn beginning(&self) -> (Option<Token>, bool) {
+            (None, false)
+        }
+
+        fn end(&self) -> Option<Token> {
+            None
+        }
+
+        fn chat_template(&self) -> Option<String> {
+            None
+        }
+
+        fn vocabulary_len(&self) -> usize {
+            self.words.len() + 1 + self.padding
+        }
+    }
+
+    fn vocabulary(
+        words: &[&'static str],
+        special: &'static str,
+        padding: usize,
+    ) -> ModelVocabulary {
+        ModelVocabulary::new(Arc::new(Padded { words: words.to_vec(), special, padding }))
+    }
+
+    #[test]
+    fn padding_makes_no_other_vocabulary() {
+        let (short, long) =
+            (vocabulary(&["a", "b"], "<end>", 1), vocabulary(&["a", "b"], "<end>", 129));
+        assert_eq!((short.len(), long.len()), (4, 132));
+        assert_eq!((short.used(), long.used()), (3, 3));
+        assert_eq!(short.fingerprint(), long.fingerprint());
+        // A word or a special token does.
+        assert_ne!(short.fingerprint(), vocabulary(&["a", "c"], "<end>", 1).fingerprint());
+        assert_ne!(short.fingerprint(), vocabulary(&["a", "b"], "<stop>", 1).fingerprint());
+        assert_ne!(short.fingerprint(), vocabulary(&["a", "b", "c"], "<end>", 0).fingerprint());
     }
 }

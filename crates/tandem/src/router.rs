@@ -16,9 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Share, Store, preset};
 
-/// The preset whose router is used if the user chooses none.
-const GENERAL: &str = "general";
-
 /// The default budget of routers that are calibrated.
 const DEFAULT_BUDGET: f32 = 0.07;
 
@@ -126,25 +123,28 @@ impl NamedRouter {
         Self::untrained(name.into(), build)
     }
 
-    /// The preset `general`, if it is here and was made for this edge.
+    /// The general router of the pair, if it is here and was made for this edge.
     fn general(store: &Store, edge: &LoadOptions) -> Result<Self, Error> {
         edge.check()?;
         let places = store.presets();
-        let Some(folder) = places.named(GENERAL) else {
-            let reason =
-                format!("there is no preset {GENERAL:?} with a router (looked in {places})");
+        let Some(name) = store.pair.router.as_deref() else {
+            let reason = format!("there is no trained router for the pair {}", store.pair.name);
+            return Ok(Self::standing_in(reason));
+        };
+        let Some(folder) = places.named(name) else {
+            let reason = format!("there is no preset {name:?} with a router (looked in {places})");
             return Ok(Self::standing_in(reason));
         };
         // A damaged one is refused, because nobody would notice that another router is used instead.
         let preset = Preset::load(&folder)?;
         let kind = preset::edge_kind(&edge.path)?;
         let Some(part) = preset.manifest().router(kind) else {
-            let reason = format!("the preset {GENERAL:?} has no router for an edge of kind {kind}");
+            let reason = format!("the preset {name:?} has no router for an edge of kind {kind}");
             return Ok(Self::standing_in(reason));
         };
         let file = RouterFile::read(&preset.path(&part.file))?;
         if file.metadata().model == edge.fingerprint()? {
-            return Self::trained(GENERAL.into(), file);
+            return Self::trained(preset.manifest().name.clone(), file);
         }
         let (trained, here) = (&file.metadata().model_name, edge.name());
         let reason = format!("the general router was trained for {trained}, not for {here}");

@@ -251,6 +251,11 @@ pub struct PairArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
+    /// The pair of models that are used where none are named: a name from `tandem pull --list`. The
+    /// default is TANDEM_PAIR, else the catalog's
+    #[arg(long, value_name = "NAME", help_heading = "Models")]
+    pub pair: Option<String>,
+
     /// The small model: a GGUF file, an ONNX file or folder, a name from `tandem pull --list`, or
     /// hf:OWNER/REPO[:FILE or QUANT] once it is pulled
     #[arg(long, value_name = "MODEL", help_heading = "Models")]
@@ -361,9 +366,13 @@ pub struct CloudArgs {
     pub key: Option<String>,
 
     /// The large model: a GGUF file, a name from `tandem pull --list`, or hf:OWNER/REPO[:FILE or
-    /// QUANT] once it is pulled
+    /// QUANT] once it is pulled. Without it, that of the pair
     #[arg(long, visible_alias = "model", value_name = "MODEL")]
     pub cloud_model: Option<String>,
+
+    /// The pair whose large model is used where none is named
+    #[arg(long, value_name = "NAME")]
+    pub pair: Option<String>,
 
     /// A LoRA adapter for it, with a scale if not 1
     #[arg(long, visible_alias = "adapter", value_name = "FILE[:SCALE]", value_parser = adapter)]

@@ -7,7 +7,7 @@ use models::hub::Name;
 
 #[derive(Clone, Debug)]
 pub enum Pullable {
-    /// The default models.
+    /// The models of the pair.
     Models,
     Onnxruntime,
     Hub(Name),
@@ -32,13 +32,17 @@ impl FromStr for Pullable {
 
 #[derive(Debug, ClapArgs)]
 pub struct PullArgs {
-    /// What to download: models (the default pair), onnxruntime (runs ONNX models), or a GGUF or
+    /// What to download: models (those of the pair), onnxruntime (runs ONNX models), or a GGUF or
     /// ONNX model of the Hugging Face hub: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M or
     /// hf:OWNER/REPO:FILE; without it, models
     #[arg(value_name = "WHAT", conflicts_with = "list")]
     pub what: Option<Pullable>,
 
-    /// List the models on this machine instead
+    /// The pair whose models to download, or `all`; without it TANDEM_PAIR, else the default
+    #[arg(long, value_name = "NAME", conflicts_with = "list")]
+    pub pair: Option<String>,
+
+    /// List the models on this machine instead, and the pairs
     #[arg(long)]
     pub list: bool,
 

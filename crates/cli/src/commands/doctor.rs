@@ -92,7 +92,7 @@ pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// Who would judge.
 fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow::Result<()> {
-    let (store, edge) = (Store::open()?, tandem.pair().edge_options()?);
+    let (store, edge) = (args.edge.store()?, tandem.pair().edge_options()?);
     let mut wanted = args.router.clone();
     if let Some(given) = &args.preset {
         let (mut edge, preset) = (args.pair.edge.config(), preset::load(&store, given)?);

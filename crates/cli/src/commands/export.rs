@@ -1,7 +1,7 @@
 //! `tandem onnx export`: a GGUF model as an ONNX folder.
 
 use lab::export::{Export, Lora, Weights};
-use models::catalog;
+use models::Role;
 use tandem::{Store, preset};
 
 use crate::{
@@ -16,7 +16,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<()> {
     if let Some(preset) = &args.preset {
         merged.push(preset::edge_adapter(&store, preset, &mut model)?);
     }
-    let model = store.resolve(model.as_deref(), catalog::Default::Edge)?;
+    let model = store.resolve(model.as_deref(), Role::Edge)?;
     let lora = |a: engine::Adapter| Lora { path: a.path, scale: a.scale };
     let weights = match args.weights {
         WeightsArg::Int8 => Weights::Int8,

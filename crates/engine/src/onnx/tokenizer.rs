@@ -7,13 +7,15 @@ use decode::Token;
 use serde_json::Value as Json;
 use tokenizers::Tokenizer as HfTokenizer;
 
-use crate::{error::EngineError, vocabulary::Tokenizer};
+use crate::{
+    error::EngineError,
+    vocabulary::{Tokenizer, UNUSED},
+};
 
 use super::Folder;
 
 /// Token attributes in llama.cpp's numbering, so that a vocabulary has the same fingerprint in both
 /// engines.
-const UNUSED: u32 = 2;
 const NORMAL: u32 = 4;
 const CONTROL: u32 = 8;
 const USER_DEFINED: u32 = 16;

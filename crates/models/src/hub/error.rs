@@ -52,6 +52,8 @@ pub enum HubError {
     InvalidAnswer { what: String, reason: String },
     #[error("{file} arrived damaged: its {kind} is not the hub's; it was deleted, pull again")]
     Damaged { file: String, kind: &'static str },
+    #[error("{file} of {repo} is another file than the catalog's: its sha256 differs")]
+    OtherFile { file: String, repo: Repo },
     #[error("{file} cannot be used: {reason}")]
     Onnx { file: String, reason: String },
     #[error(

@@ -30,6 +30,30 @@ pub fn pull(
     name: &Name,
     progress: Progress<'_>,
 ) -> Result<(), HubError> {
+    start(home, cache, access, name, None, progress)
+}
+
+/// As [`pull`], for a single file, which is refused before its download if the hub's hash of it is
+/// another one.
+pub fn pull_pinned(
+    home: &Home,
+    cache: &Cache,
+    access: Access,
+    name: &Name,
+    sha256: &str,
+    progress: Progress<'_>,
+) -> Result<(), HubError> {
+    start(home, cache, access, name, Some(sha256), progress)
+}
+
+fn start(
+    home: &Home,
+    cache: &Cache,
+    access: Access,
+    name: &Name,
+    pinned: Option<&str>,
+    progress: Progress<'_>,
+) -> Result<(), HubError> {
     let partial = home.partial();
     fs::create_dir_all(&partial).map_err(|e| io_error(&partial, e))?;
     let _lock = lock(&partial).map_err(HubError::Lock)?;
@@ -47,6 +71,7 @@ pub fn pull(
         wanted: vec![],
         weights: vec![],
         fetched: BTreeSet::new(),
+        pinned,
         progress,
     };
     pull.run(choice)
@@ -67,6 +92,8 @@ struct Pull<'a> {
     weights: Vec<String>,
     /// Hashes of the files that this pull has downloaded.
     fetched: BTreeSet<String>,
+    /// The only hash that the files may have, if it is known beforehand.
+    pinned: Option<&'a str>,
     progress: Progress<'a>,
 }
 
@@ -117,6 +144,15 @@ impl Pull<'_> {
         for file in files {
             if self.wanted.iter().all(|(wanted, _)| wanted != file) {
                 let info = self.client.file_info(&self.name.repo, &self.commit, file)?;
+                if self
+                    .pinned
+                    .is_some_and(|pinned| !info.hash.as_str().eq_ignore_ascii_case(pinned))
+                {
+                    return Err(HubError::OtherFile {
+                        file: file.clone(),
+                        repo: self.name.repo.clone(),
+                    });
+                }
                 self.wanted.push((file.clone(), info));
             }
         }

@@ -8,7 +8,7 @@ use lab::{
     Progress,
     eval::{AnswerStyle, Example},
 };
-use models::catalog;
+use models::Role;
 use serde::Serialize;
 use tandem::Store;
 
@@ -29,7 +29,7 @@ struct Figures {
 pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let store = Store::open()?;
     let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
-    let path = store.resolve(args.reference.as_deref(), catalog::Default::Edge)?;
+    let path = store.resolve(args.reference.as_deref(), Role::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
     let mut examples = Example::read(&args.data, AnswerStyle::AsGiven)?;
     examples.truncate(args.limit.unwrap_or(usize::MAX));

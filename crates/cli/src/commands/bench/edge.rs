@@ -14,7 +14,6 @@ use decode::{
 use engine::{Compute, EngineError, Model, Sequence, bench::RawEngine};
 use router::RouterKind;
 use serde::Serialize;
-use tandem::Store;
 
 use super::median;
 use crate::{args::BenchEdgeArgs, show::print_json};
@@ -44,7 +43,7 @@ struct Figures {
 }
 
 pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
-    let options = args.edge.config().options(&Store::open()?, &args.machine.config(), 1)?;
+    let options = args.edge.config().options(&args.edge.store()?, &args.machine.config(), 1)?;
     let compute = Compute::start()?;
     let bare = Arc::new(Mutex::new(RawEngine::load(&options)?));
     let model = Model::load(&compute, options.clone()).await?;

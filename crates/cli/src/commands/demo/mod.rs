@@ -13,8 +13,8 @@ use std::{
 };
 
 use decode::{Limits, OnCloudError, Threshold};
-use models::PresetError;
-use tandem::{Builder, Mode, Request, RoutingOverrides, Store, Tandem};
+use models::{Preset, PresetError};
+use tandem::{Builder, Mode, Request, RoutingOverrides, Tandem};
 
 use self::{
     figures::Answer,
@@ -53,7 +53,12 @@ pub async fn demo(args: PairArgs) -> anyhow::Result<ExitCode> {
         say(&format!("the question of the preset is left out: {PRESET} is for the default pair"));
         return Ok(ExitCode::SUCCESS);
     }
-    match Store::open()?.presets().find(PRESET) {
+    let store = args.edge.store()?;
+    match store.presets().find(PRESET) {
+        Ok(folder) if Preset::open(&folder)?.manifest().edge.model != store.pair.edge => {
+            let pair = &store.pair.name;
+            say(&format!("the question of the preset is left out: {PRESET} is not for {pair}"));
+        }
         Ok(folder) => {
             let preset = "adapters and a router for such questions";
             writeln!(io::stdout(), "\nWith the preset {PRESET}: {preset}.\n")?;

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use models::{Catalog, Environment, Home, catalog};
+use models::{Catalog, Environment, Home};
 
 use crate::{
     common::Done,
@@ -19,7 +19,7 @@ fn home() -> Home {
 #[test]
 fn a_pulled_gguf_model_runs_by_its_name_without_a_socket() {
     let catalog = Catalog::built_in().unwrap();
-    let small = home().require(catalog.default(catalog::Default::Edge).unwrap()).unwrap();
+    let small = home().require(catalog.find("smollm2-135m-instruct").unwrap()).unwrap();
     let bytes = fs::read(&small).unwrap();
     let machine = Machine::new(Hub::start().with("test/smol", &[("smol-Q4_1.gguf", &bytes)]));
     machine.pulled("hf:test/smol");

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use decode::{Edge, Message, Token, Vocabulary, sampling::argmax};
-use models::{Catalog, Environment, Home, catalog::Default::Edge as EdgeModel};
+use models::{Catalog, Environment, Home};
 use tandem_engine::{Adapter, Compute, EngineError, LoadOptions, Model, Sequence};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 fn small_model() -> PathBuf {
     let catalog = Catalog::built_in().unwrap();
     let home = Home::find(Environment::read()).unwrap();
-    home.require(catalog.default(EdgeModel).unwrap()).unwrap()
+    home.require(catalog.find("smollm2-135m-instruct").unwrap()).unwrap()
 }
 
 fn options() -> LoadOptions {

@@ -9,7 +9,7 @@ use std::{
 
 use decode::{Message, Token, Vocabulary, sampling::argmax};
 use engine::{Adapter, Compute, LoadOptions, Model, Sequence, onnx::Options};
-use models::{Catalog, Environment, Home, catalog::Default::Edge};
+use models::{Catalog, Environment, Home};
 use tandem_lab::export::{Export, Lora, Weights, export};
 
 use crate::gguf;
@@ -29,7 +29,7 @@ fn home() -> Home {
 
 fn small_model() -> PathBuf {
     let catalog = Catalog::built_in().unwrap();
-    home().require(catalog.default(Edge).unwrap()).unwrap()
+    home().require(catalog.find("smollm2-135m-instruct").unwrap()).unwrap()
 }
 
 fn options(path: impl Into<PathBuf>) -> LoadOptions {

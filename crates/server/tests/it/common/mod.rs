@@ -11,25 +11,26 @@ use cloud::{
 };
 use decode::{Message, Token, Vocabulary, sampling::logprob};
 use engine::{Compute, LoadOptions, Model};
-use models::{Catalog, Environment, Home, catalog};
+use models::{Catalog, Environment, Home, Role};
 use tandem_server::cloud::{Config, LazyModel, app, run};
 use tokio::{
     net::TcpListener,
     sync::{OnceCell, oneshot},
 };
 
-pub fn model_file(role: catalog::Default) -> PathBuf {
+pub fn model_file(role: Role) -> PathBuf {
     let catalog = Catalog::built_in().unwrap();
     let home = Home::find(Environment::read()).unwrap();
-    home.require(catalog.default(role).unwrap()).unwrap()
+    let name = catalog.pair(Some("tiny")).unwrap().model(role);
+    home.require(catalog.find(name).unwrap()).unwrap()
 }
 
 pub fn small() -> LoadOptions {
-    LoadOptions::new(model_file(catalog::Default::Edge), 1024, 2)
+    LoadOptions::new(model_file(Role::Edge), 1024, 2)
 }
 
 pub fn large() -> LoadOptions {
-    LoadOptions { chunk: 32, ..LoadOptions::new(model_file(catalog::Default::Cloud), 1024, 2) }
+    LoadOptions { chunk: 32, ..LoadOptions::new(model_file(Role::Cloud), 1024, 2) }
 }
 
 /// One compute thread for everything in a test binary, as in the program.
@@ -51,7 +52,7 @@ pub fn small_onnx() -> LoadOptions {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("small-onnx");
-        let model = model_file(catalog::Default::Edge);
+        let model = model_file(Role::Edge);
         let weights = lab::export::Weights::Int8;
         lab::export::export(
             &lab::export::Export { model, adapters: vec![], weights, force: false },

