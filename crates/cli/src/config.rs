@@ -188,6 +188,7 @@ impl PairArgs {
     /// The pair, with nothing said of how it writes.
     pub fn builder(&self, preset: Option<&String>) -> anyhow::Result<Builder> {
         let builder = Tandem::builder()
+            .pair(self.edge.pair.clone())
             .edge_config(self.edge.config())
             .cloud_config(self.cloud.config()?)
             .ask_config(self.cloud.place.ask_config()?)
@@ -199,8 +200,12 @@ impl PairArgs {
 #[cfg(feature = "lab")]
 impl crate::args::SmallModelArgs {
     pub fn builder(&self) -> Builder {
-        let builder = Tandem::builder().edge_config(self.edge.config()).offline();
-        let builder = builder.mode(tandem::Mode::Small).machine(self.machine.config());
+        let builder = Tandem::builder()
+            .pair(self.edge.pair.clone())
+            .edge_config(self.edge.config())
+            .offline()
+            .mode(tandem::Mode::Small)
+            .machine(self.machine.config());
         with_preset(builder, self.preset.as_ref())
     }
 }

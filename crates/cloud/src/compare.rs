@@ -83,11 +83,11 @@ async fn vocabularies(
         }
     }
     // What is added behind the words may be added on one side only.
-    let last = (highest..vocabulary.len()).rev().map(|id| Token(id as u32));
+    let last = (highest..vocabulary.used()).rev().map(|id| Token(id as u32));
     let last = last.map(|id| vec![id]).find(|id| !edge.spelled(id).is_empty());
     Ok(Ok(match last {
         Some(last) if connection.detokenize(&last).await? != edge.spelled(&last) => highest,
-        _ => vocabulary.len(),
+        _ => vocabulary.used(),
     }))
 }
 

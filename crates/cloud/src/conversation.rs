@@ -268,8 +268,9 @@ impl Conversation {
         };
         let logprobs = completion.logprobs.iter().copied().chain(std::iter::repeat(None));
         let tokens = ids.iter().zip(texts).zip(logprobs);
-        let tokens =
-            tokens.map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob }).collect();
+        let tokens = tokens
+            .map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob })
+            .collect();
         let Completion { end, times, slot, .. } = completion;
         Ok((Answer { tokens, end, full, usage, times }, slot))
     }

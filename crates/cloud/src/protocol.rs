@@ -207,8 +207,11 @@ pub struct ScoredToken {
 impl ScoredToken {
     /// From ids and their log-probabilities, of engines that give no texts.
     pub(crate) fn of_ids(given: (Token, f32), greedy: (Token, f32)) -> Self {
-        let token =
-            |(id, logprob)| AnswerToken { id: Some(id), text: String::new(), logprob: Some(logprob) };
+        let token = |(id, logprob)| AnswerToken {
+            id: Some(id),
+            text: String::new(),
+            logprob: Some(logprob),
+        };
         Self { given: token(given), greedy: token(greedy) }
     }
 }

@@ -331,7 +331,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
         let known = |t: &AnswerToken| match t.id {
-            Some(id) if id.index() < self.vocabulary.len() => Ok(id),
+            Some(id) if id.index() < self.vocabulary.used() => Ok(id),
             Some(id) => Err(CloudError::UnknownToken { id }),
             None => Err(CloudError::MissingToken { text: t.text.clone() }),
         };

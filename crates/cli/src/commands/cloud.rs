@@ -22,7 +22,7 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
     }
     let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
-    let store = Store::open()?;
+    let store = Store::open()?.with_pair(args.pair.as_deref())?;
     let mut cloud = LocalCloud { model: args.cloud_model, adapters: args.cloud_adapter };
     if let Some(preset) = &args.preset {
         preset::cloud_model(&store, preset, &mut cloud)?;

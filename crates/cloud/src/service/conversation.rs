@@ -148,7 +148,7 @@ impl Conversation {
 
 /// Refuses ids the model does not have.
 pub(crate) fn known(vocabulary: &dyn Vocabulary, ids: &[Token]) -> Result<(), ServiceError> {
-    match ids.iter().find(|id| id.index() >= vocabulary.len()) {
+    match ids.iter().find(|id| id.index() >= vocabulary.used()) {
         Some(id) => Err(ServiceError::invalid(format!("token {} is not in the vocabulary", id.0))),
         None => Ok(()),
     }

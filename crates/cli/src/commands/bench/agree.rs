@@ -27,7 +27,7 @@ struct Figures {
 }
 
 pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
-    let store = Store::open()?;
+    let store = args.edge.store()?;
     let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), Role::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
