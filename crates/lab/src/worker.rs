@@ -7,8 +7,8 @@ use std::sync::{
 
 use cloud::{Remote, protocol::Piece};
 use decode::{
-    Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, Threshold, ThresholdPolicy,
-    Token, Transcript, Vocabulary, Want,
+    AnswerLength, Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, Threshold,
+    ThresholdPolicy, Token, Transcript, Vocabulary,
 };
 use engine::Sequence;
 use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};

@@ -14,9 +14,11 @@ pub struct Generation<P: Pair = Models> {
     request: ResolvedRequest,
 }
 
+type PairSession<P> = Session<<P as Pair>::Edge, Box<dyn Router>, <P as Pair>::Cloud>;
+
 pub(crate) enum State<P: Pair> {
     /// Modes `small` and `joint`: the edge writes, with or without a cloud behind it.
-    Session(Box<Session<P::Edge, Box<dyn Router>, P::Cloud>>),
+    Session(Box<PairSession<P>>),
     /// Mode `large`: the cloud writes everything.
     Relay(Box<Relay<P::Cloud>>),
     /// The models were given back: nobody but `drop` sees it.

@@ -9,8 +9,7 @@ use decode::{
 };
 use serde::Serialize;
 use tandem::{
-    Introduction as Opening, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Store, Tandem,
-    preset,
+    Introduction as Opening, Mode, NamedRouter, Prompt, Request, RoutingOverrides, Tandem, preset,
 };
 
 use crate::{
@@ -92,7 +91,7 @@ pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// Who would judge.
 fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow::Result<()> {
-    let (store, edge) = (args.edge.store()?, tandem.pair().edge_options()?);
+    let (store, edge) = (args.pair.edge.store()?, tandem.pair().edge_options()?);
     let mut wanted = args.router.clone();
     if let Some(given) = &args.preset {
         let (mut edge, preset) = (args.pair.edge.config(), preset::load(&store, given)?);

@@ -10,7 +10,6 @@ use lab::{
 };
 use models::Role;
 use serde::Serialize;
-use tandem::Store;
 
 use crate::{args::BenchAgreeArgs, progress::Bar, show::print_json};
 
