@@ -6,7 +6,7 @@ use std::{io::Write, process::ExitCode, time::Duration};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use models::{
-    Entry, Event, Hub,
+    CatalogError, Entry, Event, Hub,
     hub::{self, Cache, Name},
 };
 use serde::Serialize;
@@ -18,6 +18,7 @@ use tandem::{
 
 use crate::{
     args::{PullArgs, Pullable},
+    config::UsageError,
     show::{print_json, say},
 };
 
@@ -62,7 +63,10 @@ fn pull_from_hub(
 fn wanted<'a>(store: &'a Store, pair: Option<&str>) -> anyhow::Result<Vec<&'a Entry>> {
     let pairs = match pair {
         Some("all") => store.catalog.pairs.iter().collect(),
-        Some(name) => vec![store.catalog.pair(Some(name))?],
+        Some(name) => {
+            let no_pair = |e: CatalogError| UsageError(format!("--pair: {e}"));
+            vec![store.catalog.pair(Some(name)).map_err(no_pair)?]
+        }
         None => vec![&store.pair],
     };
     let mut models: Vec<_> = pairs.iter().flat_map(|p| store.catalog.models_of(p)).collect();
@@ -107,7 +111,7 @@ fn list(store: &Store, as_json: bool) -> anyhow::Result<()> {
         Err(error) => tracing::debug!(%error, "the hub's cache is not listed"),
     }
     if as_json {
-        return print_json(&json!({ "models": models }));
+        return print_json(&json!({ "models": models, "pairs": pairs(store).collect::<Vec<_>>() }));
     }
     let mut out = std::io::stdout().lock();
     if models.is_empty() {

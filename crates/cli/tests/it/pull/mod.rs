@@ -317,7 +317,7 @@ fn pairs_are_listed_and_an_unknown_one_is_refused() {
     assert_eq!(listed["pairs"][0]["name"], "fake");
     assert_eq!(listed["pairs"][0]["chosen"], true);
     let done: Done = machine.command(&["--pair", "huge"]).output().unwrap().into();
-    assert_eq!(done.code, Some(1));
+    assert_eq!(done.code, Some(2));
     assert!(done.err.contains("no pair \"huge\": there are fake"), "{}", done.err);
     let mut named = machine.command(&["--list"]);
     let done: Done = named.env("TANDEM_PAIR", "none-such").output().unwrap().into();
