@@ -32,13 +32,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "write a time above 0, as in 2s or 500ms".into())
 }
 
-/// A number of at least 1.
+/// A whole number from 1 to a million.
 pub fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("must be at least 1".into()),
-        Ok(n) => Ok(n),
-        Err(_) => Err("is not a whole number".into()),
-    }
+    up_to::<1_000_000>(text)
+}
+
+/// A whole number from 1 to `MOST`.
+pub fn up_to<const MOST: usize>(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
 }
 
 /// `FILE[:SCALE]`.

@@ -268,15 +268,25 @@ impl Remote {
         self.client.as_mut().ok_or(CloudError::NotOpened)
     }
 
+    /// Opens within the deadline of an ask. A model in this process may take longer: it is loaded
+    /// here.
     async fn try_open(&mut self) -> Result<Handshake, CloudError> {
-        let opened = match self.client().await? {
-            Client::Tandem(client) => client.open().await,
-            Client::Engine(client) => client.open().await,
+        let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
+        let (after, url) = (settings.deadline, settings.target.to_string());
+        let is_remote = matches!(transport, Transport::Http(_));
+        let opening = async {
+            match self.client().await? {
+                Client::Tandem(client) => client.open().await,
+                Client::Engine(client) => client.open().await,
+            }
         };
-        if let Ok(opened) = &opened {
-            self.exchange = Some(opened.exchange);
-        }
-        opened
+        let opened = if is_remote {
+            timeout(after, opening).await.unwrap_or(Err(CloudError::TimedOut { url, after }))?
+        } else {
+            opening.await?
+        };
+        self.exchange = Some(opened.exchange);
+        Ok(opened)
     }
 
     /// One ask within its deadline, over the network as it is or as it is pretended to be.

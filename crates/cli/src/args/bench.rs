@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Subcommand};
 #[cfg(not(feature = "lab"))]
 use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
-use crate::config::count;
+use crate::config::{count, up_to};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -108,7 +108,7 @@ pub struct BenchAskArgs {
     pub cloud: CloudModelArgs,
 
     /// Computing threads
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, value_name = "N", value_parser = up_to::<1024>)]
     pub threads: Option<usize>,
 
     /// As JSON

@@ -28,14 +28,14 @@ pub use self::{eval::*, export::*, report::*, router::*};
 
 use std::{net::SocketAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, builder::RangedU64ValueParser};
 use cloud::{Delay, Engine};
 use decode::{OnCloudError, Threshold};
 use engine::{Adapter, onnx::Provider};
 pub use tandem::{Mode, builder::SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::config::{adapter, count, time};
+use crate::config::{adapter, count, time, up_to};
 
 /// Version, commit, and the llama.cpp inside.
 static BUILD: LazyLock<String> = LazyLock::new(|| {
@@ -343,15 +343,15 @@ pub struct CloudPlaceArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct MachineArgs {
     /// The longest conversation in tokens, prompt and answer together
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = count, help_heading = "Machine")]
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = up_to::<1_048_576>, help_heading = "Machine")]
     pub context: usize,
 
     /// Computing threads; use one less than the cores if something else is busy
-    #[arg(long, value_name = "N", value_parser = count, help_heading = "Machine")]
+    #[arg(long, value_name = "N", value_parser = up_to::<1024>, help_heading = "Machine")]
     pub threads: Option<usize>,
 
     /// Layers of each GGUF model on the GPU; without it, as many as fit. 0 uses the CPU only
-    #[arg(long, value_name = "N", help_heading = "Machine")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=10_000), help_heading = "Machine")]
     pub gpu_layers: Option<usize>,
 }
 
@@ -388,7 +388,7 @@ pub struct CloudArgs {
 
     /// Cached tokens of all sessions together: memory for them is allocated, and when it is full the
     /// least recently used session is evicted
-    #[arg(long, value_name = "N", default_value = "16384", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "16384", value_parser = up_to::<16_777_216>)]
     pub cache_tokens: usize,
 
     /// Store the samples that edges with --share-states send in this folder, for `tandem router

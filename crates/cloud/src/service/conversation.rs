@@ -9,7 +9,10 @@ use decode::{Exchange, Token, Vocabulary};
 use super::error::ServiceError;
 use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
 
-#[derive(Debug)]
+/// No token is longer than this many bytes: a text that cannot fit is refused before it is encoded.
+const MAX_TOKEN_BYTES: usize = 512;
+
+#[derive(Clone, Debug)]
 pub(crate) struct Conversation {
     pub exchange: Exchange,
     pub prompt: Vec<Token>,
@@ -59,13 +62,19 @@ impl Conversation {
         }
     }
 
-    /// Goes back to `prefix` if need be, and on from there with what was accepted since.
+    /// Goes back to `prefix` if need be, and on from there with what was accepted since. What would
+    /// make it longer than `limit` tokens changes nothing.
     pub fn advance(
         &mut self,
         vocabulary: &dyn Vocabulary,
         prefix: &Prefix,
         append: &Piece,
+        limit: usize,
     ) -> Result<(), ServiceError> {
+        let fits = |tokens: usize| match tokens > limit {
+            true => Err(ServiceError::ContextFull { tokens, context: limit }),
+            false => Ok(()),
+        };
         let conflict = |message: &str| ServiceError::conflict(message, self.prefix());
         let hash = self.hash(prefix.position);
         if hash.ok_or_else(|| conflict("the position is not here"))? != prefix.hash {
@@ -73,13 +82,18 @@ impl Conversation {
         }
         match (self.exchange, append) {
             (Exchange::Ids, Piece::Ids(ids)) => {
+                fits(self.prompt.len() + prefix.position + ids.len())?;
                 known(vocabulary, ids)?;
                 self.tokens.truncate(prefix.position);
                 self.tokens.extend_from_slice(ids);
             }
             (Exchange::Text, Piece::Text(text)) => {
-                self.truncate_text(vocabulary, prefix.position);
-                self.append_text(vocabulary, text);
+                fits(self.prompt.len() + text.len() / MAX_TOKEN_BYTES)?;
+                let mut longer = self.clone();
+                longer.truncate_text(vocabulary, prefix.position);
+                longer.append_text(vocabulary, text);
+                fits(longer.prompt.len() + longer.tokens.len())?;
+                *self = longer;
             }
             (Exchange::Ids, Piece::Text(_)) => {
                 return Err(ServiceError::invalid("ids travel in this session"));
@@ -178,54 +192,75 @@ mod tests {
         Piece::Text(text.into())
     }
 
+    fn advance(c: &mut Conversation, to: &Prefix, append: &Piece) -> Result<(), ServiceError> {
+        c.advance(&vocabulary(), to, append, 100)
+    }
+
     #[test]
     fn text_grows_and_is_cut_back() {
         let vocabulary = vocabulary();
         let mut c = Conversation::new(Exchange::Text, vec![]);
-        c.advance(&vocabulary, &at(0, ""), &text(" the cat")).unwrap();
+        advance(&mut c, &at(0, ""), &text(" the cat")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat"]);
         c.accept(&vocabulary, &vocabulary.encode(" sat"), " sat");
         assert_eq!(c.prefix(), at(12, " the cat sat"));
-        c.advance(&vocabulary, &at(8, " the cat"), &text("中国")).unwrap();
+        advance(&mut c, &at(8, " the cat"), &text("中国")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat", "中国"]);
         // The cut goes through a token: what is left of it gets its own.
-        c.advance(&vocabulary, &at(11, " the cat中"), &text(" sat")).unwrap();
+        advance(&mut c, &at(11, " the cat中"), &text(" sat")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat", "中", " sat"]);
         assert_eq!(c.text(), " the cat中 sat");
     }
 
     #[test]
     fn another_prefix_is_refused_and_changes_nothing() {
-        let vocabulary = vocabulary();
         let mut c = Conversation::new(Exchange::Text, vec![]);
-        c.advance(&vocabulary, &at(0, ""), &text(" the 中")).unwrap();
+        advance(&mut c, &at(0, ""), &text(" the 中")).unwrap();
         for wrong in [at(9, " the 中x"), at(4, " cat"), at(6, " the 中")] {
-            let refused = c.advance(&vocabulary, &wrong, &text("x"));
+            let refused = advance(&mut c, &wrong, &text("x"));
             assert!(matches!(refused, Err(ServiceError::Conflict { .. })), "{wrong:?}");
         }
         assert_eq!(c.text(), " the 中");
         assert!(matches!(
-            c.advance(&vocabulary, &at(0, ""), &Piece::Ids(vec![])),
+            advance(&mut c, &at(0, ""), &Piece::Ids(vec![])),
             Err(ServiceError::Invalid { .. })
         ));
     }
 
     #[test]
     fn ids_grow_and_are_cut_back() {
-        let vocabulary = vocabulary();
         let mut c = Conversation::new(Exchange::Ids, vec![Token(1)]);
         let ids = |ids: &[u32]| ids.iter().copied().map(Token).collect::<Vec<_>>();
         let at_ids = |prefix: &[u32]| Prefix {
             position: prefix.len(),
             hash: prefix_hash(id_bytes(&ids(prefix))),
         };
-        c.advance(&vocabulary, &at_ids(&[]), &Piece::Ids(ids(&[5, 6, 7]))).unwrap();
-        c.advance(&vocabulary, &at_ids(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
+        advance(&mut c, &at_ids(&[]), &Piece::Ids(ids(&[5, 6, 7]))).unwrap();
+        advance(&mut c, &at_ids(&[5]), &Piece::Ids(ids(&[9]))).unwrap();
         assert_eq!(c.context(), ids(&[1, 5, 9]));
-        let refused = c.advance(&vocabulary, &at_ids(&[5, 9]), &Piece::Ids(ids(&[99_999])));
+        let refused = advance(&mut c, &at_ids(&[5, 9]), &Piece::Ids(ids(&[99_999])));
         assert!(
             matches!(refused, Err(ServiceError::Invalid { message }) if message.contains("99999"))
         );
-        assert!(c.advance(&vocabulary, &at_ids(&[5, 6]), &Piece::Ids(vec![])).is_err());
+        assert!(advance(&mut c, &at_ids(&[5, 6]), &Piece::Ids(vec![])).is_err());
+    }
+    #[test]
+    fn what_is_too_long_is_refused_and_changes_nothing() {
+        let mut c = Conversation::new(Exchange::Text, vec![Token(1)]);
+        advance(&mut c, &at(0, ""), &text(" the cat")).unwrap();
+        for long in [" sat".repeat(100), " ".repeat(4_000_000)] {
+            // From further back as well: nothing may be cut off.
+            for prefix in [at(8, " the cat"), at(4, " the")] {
+                let refused = advance(&mut c, &prefix, &text(&long));
+                assert!(matches!(refused, Err(ServiceError::ContextFull { context: 100, .. })));
+                assert_eq!(c.text(), " the cat");
+            }
+        }
+        let mut c = Conversation::new(Exchange::Ids, vec![Token(1)]);
+        let nothing = Prefix { position: 0, hash: prefix_hash(id_bytes(&[])) };
+        let refused = advance(&mut c, &nothing, &Piece::Ids(vec![Token(5); 100]));
+        assert!(matches!(refused, Err(ServiceError::ContextFull { tokens: 101, .. })));
+        assert!(c.tokens().is_empty());
+        advance(&mut c, &nothing, &Piece::Ids(vec![Token(5); 99])).unwrap();
     }
 }

@@ -32,8 +32,9 @@ pub(crate) fn advance(
     prefix: &Prefix,
     append: &Piece,
 ) -> Result<(), ServiceError> {
-    let vocabulary = session.sequence.model().vocabulary().clone();
-    session.conversation.advance(vocabulary.as_ref(), prefix, append)
+    let model = session.sequence.model();
+    let (vocabulary, limit) = (model.vocabulary().clone(), model.context());
+    session.conversation.advance(vocabulary.as_ref(), prefix, append, limit)
 }
 
 type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;

@@ -22,6 +22,23 @@ async fn ask(remote: &mut Remote, fake: &Fake, tokens: usize) -> Result<Answer, 
     remote.next(Ask { tokens: &[], text: "", want, sampling: &sampling }).await
 }
 
+#[tokio::test]
+async fn a_cloud_that_hangs_while_it_is_opened_is_given_up_at_the_deadline() {
+    for dialect in Dialect::ALL {
+        let fake = Fake::start(dialect, 3).await;
+        fake.feel(Mood::Hangs);
+        let mut remote = fake.remote(fake.settings());
+        let started = Instant::now();
+        // An engine that hangs only where it is asked may be opened; then the ask is given up.
+        let error = match remote.open().await {
+            Ok(_) => ask(&mut remote, &fake, 1).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(error.to_string().contains("within 0.4 s"), "{dialect:?}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{dialect:?}");
+    }
+}
+
 /// An open conversation with a server that is now in this mood.
 async fn opened(dialect: Dialect, mood: Mood) -> (Fake, Remote) {
     let fake = Fake::start(dialect, 3).await;

@@ -7,6 +7,7 @@
 
 use std::{
     fmt,
+    fs::File,
     path::PathBuf,
     sync::{
         Arc,
@@ -20,7 +21,7 @@ use tandem::{Mode, NamedRouter, Tandem};
 
 use super::{
     Collection, CollectionInfo, Label, LabelSource, Sample, collection::Round, joint,
-    labels::read_all, rollout::roll_out_all,
+    labels::read_all, rollout::roll_out_all, traffic::claim,
 };
 use crate::{
     Error,
@@ -56,6 +57,8 @@ pub(super) struct Job {
     pub config: CollectConfig,
     pub examples: Vec<Example>,
     pub collection: Collection,
+    /// Keeps others from filling the folder meanwhile.
+    _claim: File,
     pub progress: Arc<dyn Progress>,
     /// Examples that did not fit one of the contexts.
     pub too_long: AtomicUsize,
@@ -127,9 +130,10 @@ async fn prepare(
         count: examples.len(),
         seed: config.seed,
     };
+    let claim = claim(&config.output)?;
     let collection = Collection::begin(&config.output, info)?;
     let (tandem, too_long) = (tandem.clone(), AtomicUsize::new(0));
-    Ok(Job { tandem, config, examples, collection, progress, too_long })
+    Ok(Job { tandem, config, examples, collection, _claim: claim, progress, too_long })
 }
 
 fn digest(examples: &[Example]) -> String {

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -26,6 +26,11 @@ pub enum ResultsError {
     Line { path: PathBuf, line: usize, reason: String },
     #[error("{}: not a results file: its first line does not say what it is about", path.display())]
     NotResults { path: PathBuf },
+    #[error(
+        "{} is being written by another run: wait until it ends, or give another --results file",
+        path.display()
+    )]
+    InUse { path: PathBuf },
     #[error(
         "{} holds results of another run: {what} was {there:?} and is {here:?} now; give another \
          --results file",
@@ -195,20 +200,16 @@ impl Results {
     /// about, and the points it shares with this run, must be the same.
     pub fn open(path: &Path, about: ResultsInfo, points: Vec<Point>) -> Result<Self, ResultsError> {
         let failed = |source| file_error(path, source);
-        let written = match fs::read(path) {
-            Ok(written) => written,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
-            Err(error) => return Err(failed(error)),
-        };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = claim(path)?;
+        let written = fs::read(path).map_err(failed)?;
         let whole = whole_lines(&written);
         let there = parse(path, whole)?;
         let fresh = there.is_none();
         let record = there.unwrap_or_else(|| Record { about: about.clone(), ..Record::default() });
         compare(path, &record, &about, &points)?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
         file.set_len(whole.len() as u64).map_err(failed)?;
         let results = Self { path: path.to_owned(), state: Mutex::new(State { file, record }) };
         if fresh {
@@ -267,6 +268,17 @@ impl Results {
             .map_err(|e| file_error(&self.path, io::Error::new(io::ErrorKind::InvalidData, e)))?;
         self.with(|state| state.file.write_all(format!("{text}\n").as_bytes()))
             .map_err(|source| file_error(&self.path, source))
+    }
+}
+
+/// Opens a file to write, and keeps other runs from it for as long as it is open.
+pub(super) fn claim(path: &Path) -> Result<File, ResultsError> {
+    let failed = |source| file_error(path, source);
+    let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ResultsError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 
@@ -351,12 +363,25 @@ mod tests {
         let path = folder.path().join("new/r.jsonl");
         let results = Results::open(&path, about(), vec![point("p", None)]).unwrap();
         results.add_outcome(outcome("q", "small")).unwrap();
+        drop(results);
         fs::write(&path, [fs::read(&path).unwrap(), b"{\"outcome\"".to_vec()].concat()).unwrap();
         let again = Results::open(&path, about(), vec![point("p", None)]).unwrap();
         assert!(again.points_of("q").contains("small"));
         again.add_outcome(outcome("q", "large")).unwrap();
         let record = Record::read(&path).unwrap();
         assert_eq!((record.outcomes.len(), record.points.len()), (2, 1));
+    }
+
+    #[test]
+    fn two_runs_do_not_write_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let first = Results::open(&path, about(), vec![]).unwrap();
+        first.add_outcome(outcome("q", "small")).unwrap();
+        let error = Results::open(&path, about(), vec![]).unwrap_err().to_string();
+        assert!(error.contains("is being written by another run"), "{error}");
+        drop(first);
+        assert!(Results::open(&path, about(), vec![]).unwrap().points_of("q").contains("small"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tandem::Tandem;
 
 use super::{
     Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, TaskName, models::PairDecoder,
-    points::Points, read,
+    points::Points, read, results::claim,
 };
 use crate::{Error, progress::Progress, worker::share_work};
 
@@ -101,6 +101,7 @@ impl ResultsFile {
             }
         };
         if self.fresh && path.exists() {
+            drop(claim(&path)?);
             let failed = |source| Error::Write { path: path.clone(), source };
             fs::remove_file(&path).map_err(failed)?;
         }

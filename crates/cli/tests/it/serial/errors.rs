@@ -17,8 +17,12 @@ fn usage_mistakes_are_2() {
     refused(&["run", "x", "--threshold", "1.5"], 2, "from 0 (never ask) to 1 (always ask)");
     refused(&["run", "x", "--threshold", "-1"], 2, "from 0 (never ask)");
     refused(&["run", "x", "--threshold", "nan"], 2, "from 0 (never ask)");
-    refused(&["run", "x", "--max-tokens", "0"], 2, "at least 1");
-    refused(&["run", "x", "--max-tokens", "many"], 2, "not a whole number");
+    refused(&["run", "x", "--max-tokens", "0"], 2, "from 1 to 1000000");
+    refused(&["run", "x", "--max-tokens", "many"], 2, "a whole number");
+    refused(&["run", "x", "--context", "9223372036854775807"], 2, "from 1 to 1048576");
+    refused(&["run", "x", "--threads", "100000"], 2, "from 1 to 1024");
+    refused(&["run", "x", "--gpu-layers", "99999999999999999999"], 2, "0..=10000");
+    refused(&["cloud", "--cache-tokens", "18446744073709551615"], 2, "from 1 to 16777216");
     refused(&["run", ""], 2, "the prompt is empty");
     refused(&["run", " \n"], 2, "the prompt is empty");
     refused(&["run", "x", "--mode", "medium"], 2, "small, joint, large");
@@ -26,7 +30,7 @@ fn usage_mistakes_are_2() {
     refused(&["run", "x", "--cloud", "localhost:80"], 2, "http://HOST:PORT");
     refused(&["run", "x", "--temperature", "-1"], 2, "temperature must be 0 or more");
     refused(&["run", "x", "--top-p", "0"], 2, "top-p must be above 0");
-    refused(&["run", "x", "--threads", "0"], 2, "at least 1");
+    refused(&["run", "x", "--threads", "0"], 2, "from 1 to 1024");
     refused(&["run"], 2, "PROMPT");
     refused(&["frobnicate"], 2, "unrecognized");
     assert_eq!(run_with_input(&["run", "-"], b"").code, Some(2));
