@@ -39,8 +39,13 @@ pub fn count(text: &str) -> Result<usize, String> {
 
 /// A whole number from 1 to `MOST`.
 pub fn up_to<const MOST: usize>(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-    number.ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
+    between::<1, MOST>(text)
+}
+
+/// A whole number from `LEAST` to `MOST`.
+pub fn between<const LEAST: usize, const MOST: usize>(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
+    number.ok_or_else(|| format!("write a whole number from {LEAST} to {MOST}"))
 }
 
 /// `FILE[:SCALE]`.

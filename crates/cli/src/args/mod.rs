@@ -28,14 +28,14 @@ pub use self::{eval::*, export::*, report::*, router::*};
 
 use std::{net::SocketAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand, builder::RangedU64ValueParser};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use cloud::{Delay, Engine};
 use decode::{OnCloudError, Threshold};
 use engine::{Adapter, onnx::Provider};
 pub use tandem::{Mode, builder::SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::config::{adapter, count, time, up_to};
+use crate::config::{adapter, between, count, time, up_to};
 
 /// Version, commit, and the llama.cpp inside.
 static BUILD: LazyLock<String> = LazyLock::new(|| {
@@ -351,7 +351,7 @@ pub struct MachineArgs {
     pub threads: Option<usize>,
 
     /// Layers of each GGUF model on the GPU; without it, as many as fit. 0 uses the CPU only
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(0..=10_000), help_heading = "Machine")]
+    #[arg(long, value_name = "N", value_parser = between::<0, 10_000>, help_heading = "Machine")]
     pub gpu_layers: Option<usize>,
 }
 

@@ -21,7 +21,7 @@ fn usage_mistakes_are_2() {
     refused(&["run", "x", "--max-tokens", "many"], 2, "a whole number");
     refused(&["run", "x", "--context", "9223372036854775807"], 2, "from 1 to 1048576");
     refused(&["run", "x", "--threads", "100000"], 2, "from 1 to 1024");
-    refused(&["run", "x", "--gpu-layers", "99999999999999999999"], 2, "0..=10000");
+    refused(&["run", "x", "--gpu-layers", "99999999999999999999"], 2, "from 0 to 10000");
     refused(&["cloud", "--cache-tokens", "18446744073709551615"], 2, "from 1 to 16777216");
     refused(&["run", ""], 2, "the prompt is empty");
     refused(&["run", " \n"], 2, "the prompt is empty");

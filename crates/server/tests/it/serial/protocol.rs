@@ -406,9 +406,11 @@ async fn a_client_reads_every_refusal(transport: Transport) {
 
 async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
     let peer = Peer::new(transport, small()).await;
-    let deadline = Duration::from_millis(50);
-    let settings = Settings { deadline, ..peer.settings() };
     let opening = Opening::alone(messages(LONG));
+    // Opening keeps to the deadline too, and the first one loads the model.
+    Remote::new(peer.settings(), opening.clone()).unwrap().open().await.unwrap();
+    let deadline = Duration::from_millis(300);
+    let settings = Settings { deadline, ..peer.settings() };
     let mut hasty = Remote::new(settings, opening).unwrap();
     hasty.open().await.unwrap();
     let sampling = Sampling::default();
