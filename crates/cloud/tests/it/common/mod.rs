@@ -156,7 +156,7 @@ impl Fake {
         let address = self.url.parse().unwrap();
         let key = Some("sesame".parse().unwrap());
         Settings {
-            deadline: Duration::from_millis(400),
+            deadline: Duration::from_millis(1500),
             ..Settings::new(Endpoint { address, key, authority: None })
         }
     }
