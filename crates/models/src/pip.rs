@@ -40,6 +40,8 @@ impl Pip {
             package: format!("{}=={}", part.package, part.version),
             reason,
         };
+        // Pip is started in that folder, where a relative path would mean another one.
+        let folder = &std::path::absolute(folder).map_err(|e| PullError::io(folder, e))?;
         let mut command = start(self.command, folder);
         command
             .args(["download", "--no-deps", "--no-cache-dir", "--quiet", "--no-input"])

@@ -173,14 +173,18 @@ fn pull_from_hub(
     progress: Progress<'_>,
 ) -> Result<(), PullError> {
     let failed = |e: HubError| PullError::from(Box::new(e));
-    hub::pull_pinned(home, cache, access.clone(), name, &entry.sha256, progress).map_err(failed)?;
+    let pinned = Some(entry.sha256.as_str());
+    hub::pull(home, cache, access.clone(), name, pinned, progress).map_err(failed)?;
     let file = cache.require(name).map_err(failed)?;
     // A link of an earlier pull, whose file has gone from the cache.
     match fs::remove_file(target) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(PullError::io(target, e)),
         _ => {}
     }
-    std::os::unix::fs::symlink(file, target).map_err(|e| PullError::io(target, e))
+    // A relative link would begin at its own folder.
+    let linked =
+        std::path::absolute(file).and_then(|file| std::os::unix::fs::symlink(file, target));
+    linked.map_err(|e| PullError::io(target, e))
 }
 
 /// Locks a folder for as long as the file is open.

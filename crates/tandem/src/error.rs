@@ -66,6 +66,18 @@ pub enum Error {
     /// A model that has not been pulled.
     #[error(transparent)]
     Home(#[from] HomeError),
+    /// A model that has not been pulled, of another pair than the default one.
+    #[error(
+        "the model {name} is not here ({}): run `tandem pull --pair {pair}`", path.display()
+    )]
+    NotPulled {
+        /// Its name in the catalog.
+        name: String,
+        /// Where it would be.
+        path: PathBuf,
+        /// A pair that has it.
+        pair: String,
+    },
     /// A catalog of models that is invalid.
     #[error(transparent)]
     Catalog(#[from] CatalogError),

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fs, path::Path, path::PathBuf};
 
 use models::{
-    Catalog, Environment, Home, Hub, Role,
+    Catalog, Entry, Environment, Home, HomeError, Hub, Role,
     catalog::Pair,
     hub::{Access, Cache, Name},
     preset::SearchPath,
@@ -79,8 +79,20 @@ impl Store {
             return Ok(Cache::find(&variable)?.require(&name)?);
         }
         match self.catalog.find(name) {
-            Some(entry) => Ok(self.home.require(entry)?),
+            Some(entry) => self.home.require(entry).map_err(|error| self.with_advice(entry, error)),
             None => Ok(name.into()),
+        }
+    }
+
+    /// A plain `tandem pull` brings the models of the default pair; those of others need its name.
+    fn with_advice(&self, entry: &Entry, error: HomeError) -> Error {
+        let has = |pair: &&Pair| [&pair.edge, &pair.cloud].contains(&&entry.name);
+        let by_default = self.catalog.pair(None).is_ok_and(|pair| has(&pair));
+        match (error, self.catalog.pairs.iter().find(has)) {
+            (HomeError::NotPulled { name, path }, Some(pair)) if !by_default => {
+                Error::NotPulled { name, path, pair: pair.name.clone() }
+            }
+            (error, _) => error.into(),
         }
     }
 

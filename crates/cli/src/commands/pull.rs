@@ -56,7 +56,7 @@ fn pull_from_hub(
     tell: &(dyn Fn(Event<'_>) + Sync),
 ) -> anyhow::Result<()> {
     let Hub { access, cache } = Store::hub()?;
-    Ok(hub::pull(&store.home, &cache, access, name, tell)?)
+    Ok(hub::pull(&store.home, &cache, access, name, None, tell)?)
 }
 
 /// The models of a pair that the catalog has; of all pairs for `all`.

@@ -22,5 +22,5 @@ pub use access::Access;
 pub use cache::Cache;
 pub use error::HubError;
 pub use name::Name;
-pub use pull::{pull, pull_pinned};
+pub use pull::pull;
 pub use remove::remove;

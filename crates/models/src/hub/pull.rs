@@ -22,31 +22,9 @@ use crate::{
     pull::{Event, Progress, free, lock},
 };
 
-/// Downloads the files of a model that are not in the cache yet.
+/// Downloads the files of a model that are not in the cache yet. With a pinned hash it is a single
+/// file, which is refused before its download if the hub's hash of it is another one.
 pub fn pull(
-    home: &Home,
-    cache: &Cache,
-    access: Access,
-    name: &Name,
-    progress: Progress<'_>,
-) -> Result<(), HubError> {
-    start(home, cache, access, name, None, progress)
-}
-
-/// As [`pull`], for a single file, which is refused before its download if the hub's hash of it is
-/// another one.
-pub fn pull_pinned(
-    home: &Home,
-    cache: &Cache,
-    access: Access,
-    name: &Name,
-    sha256: &str,
-    progress: Progress<'_>,
-) -> Result<(), HubError> {
-    start(home, cache, access, name, Some(sha256), progress)
-}
-
-fn start(
     home: &Home,
     cache: &Cache,
     access: Access,

@@ -74,7 +74,7 @@ pub enum Fault {
     None,
     /// The content is another, the first time.
     WrongBytesOnce,
-    /// Always.
+    /// The content is another, every time.
     WrongBytesAlways,
     /// The download never ends.
     Hang,

@@ -238,6 +238,16 @@ fn a_file_called_pip_in_the_working_folder_is_not_run() {
 }
 
 #[test]
+fn a_relative_folder_of_models_is_the_same_folder_for_pip() {
+    let machine = Machine::new();
+    let mut pull = machine.command(&[]);
+    pull.current_dir(machine.home().parent().unwrap()).env("TANDEM_HOME", "home");
+    let done: Done = pull.output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    machine.assert_whole();
+}
+
+#[test]
 fn what_is_no_package_of_the_registry_never_reaches_pip() {
     let machine = Machine::new();
     let catalog = fs::read_to_string(&machine.catalog).unwrap();
