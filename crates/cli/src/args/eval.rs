@@ -68,9 +68,9 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub parallel: usize,
 
-    /// Stop an answer after this many tokens
-    #[arg(long, value_name = "N", default_value = "160", value_parser = count)]
-    pub max_tokens: usize,
+    /// Stop an answer after this many tokens; 1024 for gsm8k and math, else 160
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub max_tokens: Option<usize>,
 
     /// The seed of the random router and of the resampling for intervals
     #[arg(long, value_name = "N", default_value = "1")]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::eval::{
     compare::{Compare, Pattern},
-    conclusion::value,
+    conclusion::{cue::boxes, value},
     example::{AnswerStyle, Example, Task, work_out},
     task::TaskName,
 };
@@ -54,6 +54,7 @@ impl Row {
     /// A task whose lines have these fields.
     pub fn shape(&self) -> Result<TaskName, String> {
         let shapes = [
+            (self.is_published_sum(), TaskName::Gsm8k),
             (self.has("question"), TaskName::CommonsenseQa),
             (self.has("problem"), TaskName::Math),
             (self.has("prompt") && self.has("compare"), TaskName::Jsonl),
@@ -64,25 +65,69 @@ impl Row {
     }
 
     fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {
-        let question = self.text("question")?;
-        let (labels, texts) = self.choices()?;
-        let right = self.text("answerKey")?;
-        let at = labels.iter().position(|label| *label == right);
-        let text = at.and_then(|at| texts.get(at)).ok_or_else(|| {
-            format!("answerKey {right:?} is none of the labels {}", labels.join(", "))
-        })?;
+        let (question, (labels, texts)) = match self.0.get("question") {
+            // As CommonsenseQA and ARC are published.
+            Some(Value::Object(fields)) => {
+                let inner = Self(fields.clone());
+                (inner.text("stem")?, inner.choices()?)
+            }
+            _ => (self.text("question")?, self.choices()?),
+        };
+        let at = self.right_choice(&labels)?;
+        let (Some(text), Some(right)) = (texts.get(at), labels.get(at).cloned()) else {
+            return Err(format!("there are {} choices, and answer is {at}", labels.len()));
+        };
         let cot = self.optional_text("cot")?;
         let worked = cot.map(|cot| work_out(&cot, text, &right, style));
         Ok((Task::Choice { question, labels, texts, right }, worked))
     }
 
+    /// The place of the right choice: by its label or, as MMLU is published, by a number from 0.
+    fn right_choice(&self, labels: &[String]) -> Result<usize, String> {
+        if let (false, Some(Value::Number(place))) = (self.has("answerKey"), self.0.get("answer")) {
+            let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
+            return place.ok_or_else(|| "answer is no place among the choices".into());
+        }
+        let name =
+            if self.has("answerKey") || !self.has("answer") { "answerKey" } else { "answer" };
+        let right = self.text(name)?;
+        let at = labels.iter().position(|label| *label == right);
+        at.ok_or_else(|| format!("{name} {right:?} is none of the labels {}", labels.join(", ")))
+    }
+
     fn maths(&self, number: bool) -> Result<(Task, Option<String>), String> {
+        if self.is_published_sum() {
+            return self.published_sum();
+        }
         let problem = self.text("problem")?;
-        let answer = self.scalar("answer")?;
+        let solution = self.optional_text("solution")?;
+        // MATH is published without the answer alone.
+        let boxed = || boxes(solution.as_deref()?).filter(|held| held.whole).last();
+        let answer = match (self.has("answer"), boxed()) {
+            (false, Some(held)) if !held.behind.trim().is_empty() => held.behind.to_owned(),
+            _ => self.scalar("answer")?,
+        };
         if number {
             check_number(&answer)?;
         }
-        Ok((Task::Maths { problem, answer }, self.optional_text("solution")?))
+        Ok((Task::Maths { problem, answer }, solution))
+    }
+
+    /// Whether it is a sum as GSM8K is published.
+    fn is_published_sum(&self) -> bool {
+        let answer = self.0.get("answer").and_then(Value::as_str).unwrap_or_default();
+        !self.has("problem") && self.has("question") && answer.contains("####")
+    }
+
+    fn published_sum(&self) -> Result<(Task, Option<String>), String> {
+        let problem = self.text("question")?;
+        let whole = self.text("answer")?;
+        let (worked, answer) = whole.rsplit_once("####").unwrap_or_default();
+        let answer = answer.trim().to_owned();
+        check_number(&answer)?;
+        let worked = without_calculator(worked);
+        let worked = format!("{}\nThe answer is \\boxed{{{answer}}}.", worked.trim());
+        Ok((Task::Maths { problem, answer }, Some(worked)))
     }
 
     fn judged(&self) -> Result<Task, String> {
@@ -124,14 +169,17 @@ impl Row {
     }
 
     fn choices(&self) -> Result<(Vec<String>, Vec<String>), String> {
-        let Some(Value::Object(choices)) = self.0.get("choices") else {
-            return Err(match self.0.get("choices") {
-                None => self.missing("choices"),
-                Some(other) => format!("choices is {} instead of {{label, text}}", kind(other)),
-            });
+        let (labels, texts) = match self.0.get("choices") {
+            None => return Err(self.missing("choices")),
+            Some(Value::Object(choices)) => {
+                let choices = Self(choices.clone());
+                (choices.list("label")?, choices.list("text")?)
+            }
+            Some(Value::Array(choices)) => listed(choices)?,
+            Some(other) => {
+                return Err(format!("choices is {} instead of {{label, text}}", kind(other)));
+            }
         };
-        let choices = Self(choices.clone());
-        let (labels, texts) = (choices.list("label")?, choices.list("text")?);
         if labels.len() != texts.len() {
             return Err(format!("{} labels and {} texts of choices", labels.len(), texts.len()));
         }
@@ -233,6 +281,30 @@ fn check_number(answer: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("answer {answer:?} is no number")),
     }
+}
+
+/// Choices one by one: texts, whose labels are A, B, C …, or objects with label and text.
+fn listed(choices: &[Value]) -> Result<(Vec<String>, Vec<String>), String> {
+    let one = |(letter, choice): (char, &Value)| match choice {
+        Value::Object(fields) => {
+            let field = |name: &str| {
+                let value = fields.get(name).ok_or_else(|| format!("a choice without {name}"))?;
+                scalar(&format!("a choice's {name}"), value)
+            };
+            Ok((field("label")?, field("text")?))
+        }
+        text => Ok((letter.to_string(), scalar("a choice", text)?)),
+    };
+    let pairs: Result<Vec<_>, String> = ('A'..='Z').zip(choices).map(one).collect();
+    Ok(pairs?.into_iter().unzip())
+}
+
+/// Without the marks of a calculator that GSM8K has in its answers: `3*4=<<3*4=12>>12`.
+fn without_calculator(text: &str) -> String {
+    let mut parts = text.split("<<");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let behind = |part: &str| part.split_once(">>").map_or(part, |(_, rest)| rest).to_owned();
+    parts.map(behind).fold(first, |text, part| text + &part)
 }
 
 /// A to E, or 1 to 5, and further if an answer says so.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use decode::FinishReason;
 use serde::Serialize;
 use tandem::Mode;
 
@@ -37,6 +38,8 @@ pub struct Row {
     pub budget: Option<f32>,
     pub rtt_ms: Option<f64>,
     pub questions: usize,
+    /// Answers that were cut at the limit of tokens, and judged as they are.
+    pub cut: usize,
     /// Share of right answers; `None` for open-ended texts.
     pub accuracy: Option<f64>,
     /// From here to `accuracy_high` lie 95 % of redrawn accuracies.
@@ -190,6 +193,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         budget: point.budget,
         rtt_ms: point.rtt_ms,
         questions: outcomes.len(),
+        cut: outcomes.iter().filter(|o| o.finish == FinishReason::Length.name()).count(),
         accuracy: accuracy.map(|e| e.mean),
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),

@@ -50,14 +50,28 @@ impl TaskName {
         }
     }
 
+    /// How long its answers may be if the user does not say: sums are worked out step by step.
+    pub const fn max_tokens(self) -> usize {
+        match self {
+            Self::Gsm8k | Self::Math => 1024,
+            _ => 160,
+        }
+    }
+
     /// What a line of its file holds.
     pub const fn wanted(self) -> &'static str {
         match self {
             Self::CommonsenseQa | Self::Arc | Self::Mmlu | Self::Builtin => {
-                "a JSON object with question, choices {label, text} and answerKey"
+                "a JSON object with question, choices {label, text} and answerKey, or a line as it \
+                 was published"
             }
-            Self::Gsm8k => "a JSON object with problem and answer, a number",
-            Self::Math => "a JSON object with problem and answer",
+            Self::Gsm8k => {
+                "a JSON object with problem and answer, a number, or with question and an answer that \
+                 ends in #### and the number"
+            }
+            Self::Math => {
+                "a JSON object with problem and answer, or a solution with the answer in \\boxed{}"
+            }
             Self::Jsonl => {
                 "a JSON object with prompt, answer (or a list of them) and compare: exact, choice, \
                  number, contains or regex"

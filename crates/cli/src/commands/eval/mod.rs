@@ -53,7 +53,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         points,
         results: ResultsFile { path, fresh: args.fresh },
         parallel: args.parallel,
-        max_tokens: args.max_tokens,
+        max_tokens: args.max_tokens.unwrap_or_else(|| args.task.max_tokens()),
         seed: args.seed,
         system: args.system,
     };

@@ -27,6 +27,12 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     for row in &table.rows {
         writeln!(out, "{:width$} {}", row.name, line(row))?;
     }
+    let cut: Vec<_> = table.rows.iter().filter(|row| row.cut > 0).collect();
+    if !cut.is_empty() {
+        let each = cut.iter().map(|row| format!("{} {} of {}", row.name, row.cut, row.questions));
+        let each = each.collect::<Vec<_>>().join(", ");
+        writeln!(out, "cut at --max-tokens and judged as they are: {each}")?;
+    }
     for d in &table.differences {
         let (of, to) = (&d.of, &d.to);
         writeln!(out, "{of} − {to}: {:+.3} ({:+.3}..{:+.3})", d.accuracy, d.low, d.high)?;

@@ -19,7 +19,8 @@ fn refused(task: TaskName, text: &str) -> String {
 
 const MINES: &str = r#"{"id": "m", "question": "Where?", "choices": {"label": ["A", "B"], "text": ["valley", "mountain"]}, "answerKey": "B"}"#;
 const SUM: &str = r#"{"id": "s", "problem": "1+1?", "solution": "\\boxed{2}", "answer": "2"}"#;
-const WANTED_CHOICE: &str = "a JSON object with question, choices {label, text} and answerKey";
+const WANTED_CHOICE: &str = "a JSON object with question, choices {label, text} and answerKey, or \
+    a line as it was published";
 
 #[test]
 fn every_task_reads_its_shape() {
@@ -69,7 +70,7 @@ fn a_line_is_named_with_what_is_wrong() {
         (with(r#""text": "#, r#""texts": "#), "choices without text"),
         (
             with(r#"{"label""#, r#"[{"label""#).replace("]}, \"answerKey", "]}], \"answerKey"),
-            "choices is a list instead of {label, text}",
+            "a choice's label is a list instead of text",
         ),
         (
             r#"{"question": "?", "choices": {"label": ["A"], "text": ["x"]}, "answerKey": "A"}"#
@@ -104,7 +105,7 @@ fn the_other_tasks_say_what_they_want() {
     };
     for (task, row, reason) in [
         (TaskName::Gsm8k, SUM.replace(r#""2""#, r#""two""#), r#"answer "two" is no number"#),
-        (TaskName::Gsm8k, SUM.replace(r#""answer""#, r#""result""#), "answer is missing"),
+        (TaskName::Gsm8k, r#"{"problem": "?", "solution": "two"}"#.into(), "answer is missing"),
         (TaskName::Math, SUM.replace(r#""2""#, r#""""#), "answer is blank"),
         (
             TaskName::Math,
@@ -142,6 +143,43 @@ fn the_other_tasks_say_what_they_want() {
     }
     let message = refused(TaskName::Jsonl, &row("regex", r#""(""#));
     assert!(message.starts_with("d.jsonl line 1: answer \"(\" is no regex: "), "{message}");
+}
+
+#[test]
+fn files_are_read_as_they_were_published() {
+    let gsm8k = r#"{"question": "Clips?", "answer": "She sold 48/2 = <<48/2=24>>24 in May.\nIn all 48+24 = <<48+24=72>>72.\n#### 1,072"}"#;
+    let math = r#"{"problem": "Half of 3?", "level": "Level 1", "type": "Algebra", "solution": "It is $\\boxed{\\frac{3}{2}}$."}"#;
+    let mmlu =
+        r#"{"question": "Which?", "subject": "law", "choices": ["w", "x", "y", "z"], "answer": 2}"#;
+    let mmlu_letter = mmlu.replace(": 2", r#": "C""#);
+    let arc = r#"{"id": "q1", "question": {"stem": "Which?", "choices": [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]}, "answerKey": "2"}"#;
+    for (task, row, right) in [
+        (TaskName::Gsm8k, gsm8k, "1072"),
+        (TaskName::Math, math, r"\frac{3}{2}"),
+        (TaskName::Mmlu, mmlu, "C"),
+        (TaskName::Mmlu, &mmlu_letter, "C"),
+        (TaskName::Arc, arc, "2"),
+        (TaskName::CommonsenseQa, arc, "2"),
+    ] {
+        let found = try_read(task, &[("d.jsonl", row.as_bytes())]).unwrap();
+        assert_eq!(found[0].right().as_deref(), Some(right), "{task}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.jsonl");
+    fs::write(&path, format!("{gsm8k}\n{math}\n{mmlu}\n{arc}\n")).unwrap();
+    let any = Example::read(&path, AnswerStyle::AsGiven).unwrap();
+    let worked = "She sold 48/2 = 24 in May.\nIn all 48+24 = 72.\nThe answer is \\boxed{1,072}.";
+    assert_eq!(any[0].worked.as_deref(), Some(worked));
+    assert!(any[0].prompt().starts_with("Clips?\n") && any[3].prompt().contains("\n(2) y\n"));
+    for (row, reason) in [
+        (mmlu.replace(": 2", ": 4"), "there are 4 choices, and answer is 4"),
+        (mmlu.replace(": 2", ": -1"), "answer is no place among the choices"),
+        (arc.replace("stem", "text"), "stem is missing"),
+        (arc.replace(r#""label": "1""#, r#""id": "1""#), "a choice without label"),
+    ] {
+        let message = refused(TaskName::Mmlu, &row);
+        assert!(message.contains(reason), "{message}");
+    }
 }
 
 #[test]
