@@ -177,6 +177,7 @@ impl GenerateArgs {
             .sampling(self.sampling.config()?, self.sampling.seed)
             .max_tokens(self.max_tokens)
             .stops(self.stop.clone())
+            .strict_budget(self.strict)
             .system(&self.system);
         if let Some(router) = &self.router {
             builder = builder.router(router.clone());

@@ -89,6 +89,8 @@ pub struct Budget {
     /// The share that is looked up, and how far it may move.
     aim: f32,
     limits: (f32, f32),
+    /// Whether nothing is asked while the share is passed.
+    strict: bool,
     tokens: usize,
     routed: usize,
 }
@@ -118,7 +120,14 @@ impl Budget {
         };
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        Self { share, table, aim: target_share(share), limits, tokens: 0, routed: 0 }
+        let aim = target_share(share);
+        Self { share, table, aim, limits, strict: false, tokens: 0, routed: 0 }
+    }
+
+    /// The same budget as a limit at every moment: while more than its share has come from the
+    /// cloud, nothing is asked, so it is never passed by more than one ask.
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
     }
 
     /// Continues from a saved state, within the limits of this budget.
@@ -137,6 +146,10 @@ impl Budget {
 
     /// The threshold at this moment. A budget of 0 never asks, and a budget of 1 always does.
     pub fn threshold(&self) -> Threshold {
+        let spent = self.routed as f64 > f64::from(self.share) * self.tokens as f64;
+        if self.strict && spent {
+            return Threshold::NEVER;
+        }
         let limited = if self.share <= 0.0 { 0.0 } else { self.threshold_for_aim() };
         let whole = if self.share >= 1.0 { 1.0 } else { limited };
         Threshold::new(whole.clamp(0.0, 1.0)).unwrap_or(Threshold::NEVER)
@@ -202,6 +215,27 @@ mod tests {
                 assert!((came - f64::from(share)).abs() < 0.01, "{share} {power}: {came}");
                 assert!(came <= f64::from(share) * 1.02, "{share} {power}: {came}");
             }
+        }
+    }
+
+    #[test]
+    fn a_strict_budget_is_never_passed_by_more_than_one_ask() {
+        for share in [0.0f32, 0.02, 0.07, 0.5, 1.0] {
+            let table = [(0.01, 0.5), (0.07, 0.9), (0.5, 0.99)];
+            let mut budget = Budget::new(share, table).strict();
+            let mut asked = 0;
+            // Hard text: nearly every score is low.
+            for i in 0..3000 {
+                let score = Score::new(sampling::uniform(3, i) as f32 * 0.6);
+                let ask = budget.threshold().decide(score) == Decision::Ask;
+                asked += usize::from(ask);
+                // An ask may bring several tokens.
+                let (tokens, source) = if ask { (2, Source::Cloud) } else { (1, Source::Edge) };
+                budget.observe(tokens, source);
+                let allowed = share * budget.tokens as f32 + 2.0;
+                assert!(budget.routed as f32 <= allowed + 0.01, "{share}: {asked} asks after {i}");
+            }
+            assert_eq!(asked > 0, share > 0.0);
         }
     }
 

@@ -28,6 +28,7 @@ pub struct Builder {
     router: Option<RouterSpec>,
     threshold: Option<Threshold>,
     budget: Option<f32>,
+    strict: bool,
     preset: Option<String>,
     mode: Mode,
     any_mode: bool,
@@ -113,6 +114,12 @@ impl Builder {
         Self { budget: Some(share), ..self }
     }
 
+    /// Makes budgets hold at every moment: while more than the share has come from the cloud, it is
+    /// not asked. Otherwise a hard text may take more than its share, and later ones less.
+    pub fn strict_budget(self, strict: bool) -> Self {
+        Self { strict, ..self }
+    }
+
     /// Adapters and router for one kind of question: a preset's name, or its folder.
     pub fn preset(self, preset: impl Into<String>) -> Self {
         Self { preset: Some(preset.into()), ..self }
@@ -180,7 +187,7 @@ impl Builder {
         }
         let router = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;
-            NamedRouter::choose(this.router.as_ref(), &store, &edge)?
+            NamedRouter::choose(this.router.as_ref(), &store, &edge)?.strict(this.strict)
         } else {
             RouterKind::Never.into()
         };

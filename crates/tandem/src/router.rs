@@ -88,6 +88,10 @@ pub struct NamedRouter {
     fallback: Option<String>,
     /// From shares to thresholds, as calibrated.
     table: Vec<(f32, f32)>,
+    /// The budget it was made for.
+    default_budget: f32,
+    /// Whether budgets hold at every moment.
+    strict: bool,
     build: Arc<Build>,
 }
 
@@ -144,7 +148,9 @@ impl NamedRouter {
         };
         let file = RouterFile::read(&preset.path(&part.file))?;
         if file.metadata().model == edge.fingerprint()? {
-            return Self::trained(preset.manifest().name.clone(), file);
+            let router = Self::trained(preset.manifest().name.clone(), file)?;
+            let default_budget = preset.manifest().defaults.budget.unwrap_or(DEFAULT_BUDGET);
+            return Ok(Self { default_budget, ..router });
         }
         let (trained, here) = (&file.metadata().model_name, edge.name());
         let reason = format!("the general router was trained for {trained}, not for {here}");
@@ -161,7 +167,8 @@ impl NamedRouter {
         let file = Arc::new(file);
         let build = Arc::new(move |_| -> Box<dyn Router> { Box::new(Mlp::new(&file)) });
         let trained = Some((digest, description));
-        Ok(Self { name, trained, fallback: None, table, build })
+        let default_budget = DEFAULT_BUDGET;
+        Ok(Self { name, trained, fallback: None, table, default_budget, strict: false, build })
     }
 
     /// `top1`, because the user chose none and there is no general router for this edge.
@@ -173,7 +180,20 @@ impl NamedRouter {
         name: String,
         build: impl Fn(u64) -> Box<dyn Router> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, trained: None, fallback: None, table: vec![], build: Arc::new(build) }
+        Self {
+            name,
+            trained: None,
+            fallback: None,
+            table: vec![],
+            default_budget: DEFAULT_BUDGET,
+            strict: false,
+            build: Arc::new(build),
+        }
+    }
+
+    /// The same router with budgets that hold at every moment, if `strict`.
+    pub fn strict(self, strict: bool) -> Self {
+        Self { strict, ..self }
     }
 
     /// The name shown to users.
@@ -218,12 +238,13 @@ impl NamedRouter {
             (Some(threshold), _) => threshold.into(),
             (None, Some(share)) => self.budget(share.value()),
             (None, None) if self.table.is_empty() => default_threshold().into(),
-            (None, None) => self.budget(DEFAULT_BUDGET),
+            (None, None) => self.budget(self.default_budget),
         }
     }
 
     fn budget(&self, share: f32) -> ThresholdPolicy {
-        ThresholdPolicy::budget(Budget::new(share, self.table.iter().copied()))
+        let budget = Budget::new(share, self.table.iter().copied());
+        ThresholdPolicy::budget(if self.strict { budget.strict() } else { budget })
     }
 }
 
@@ -300,7 +321,7 @@ impl RouterRegistry {
             None => self.own.clone(),
             Some(name) if name == self.own.name => self.own.clone(),
             // Names only: a path would let a request read this machine's files.
-            Some(name) => name.parse::<RouterKind>()?.into(),
+            Some(name) => NamedRouter::from(name.parse::<RouterKind>()?).strict(self.own.strict),
         };
         let policy = match (wanted.threshold, wanted.budget) {
             (Some(threshold), _) => threshold.into(),

@@ -152,12 +152,18 @@ pub struct GenerateArgs {
     pub threshold: Option<Threshold>,
 
     /// Keep the share of tokens from the cloud near this, over a long run, by moving the threshold.
-    /// Without a budget or a threshold: 7% with a trained router, else a threshold of 0.2
+    /// Without a budget or a threshold: that of the preset, else 7% with a trained router, else a
+    /// threshold of 0.2
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub budget: Option<Share>,
 
+    /// Keep the budget at every moment: while more than its share has come from the cloud, do not
+    /// ask. The share is then never passed by more than one ask
+    #[arg(long, conflicts_with = "threshold")]
+    pub strict: bool,
+
     /// The router: a file, or top1, margin, entropy, random, random:SHARE, never or always. Without
-    /// it, the preset's, or a general one for the default small model; for other models, top1
+    /// it, the preset's, or the general one of the pair; for other models, top1
     #[arg(long, value_name = "NAME|FILE")]
     pub router: Option<RouterSpec>,
 
