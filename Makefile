@@ -14,7 +14,7 @@ help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 demo: device ## two questions, each answered by small alone, both together, large alone
-	@$(TANDEM) pull
+	@$(TANDEM) pull || $(TANDEM) pull --pair tiny
 	@$(TANDEM) demo
 
 device: $(ENV) ## the program without the workshop, as a device runs it (docs/build.md)
@@ -84,7 +84,7 @@ install: ## under PREFIX (default /usr/local): what make dist made, else this bu
 	@scripts/dist/install.sh "$(or $(PREFIX),/usr/local)"
 
 models: build
-	@$(TANDEM) pull
+	@$(TANDEM) pull --pair all
 
 llama-server: build models
 	@scripts/engines/install.sh llama-server >/dev/null

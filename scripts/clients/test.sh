@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 scripts/clients/install.sh || exit 1
 . .venv/node-env
 log=$(mktemp)
-"$tandem" serve --listen 127.0.0.1:0 --api-key test-key --cloud-model smollm2-135m-instruct \
+"$tandem" serve --pair tiny --listen 127.0.0.1:0 --api-key test-key --cloud-model smollm2-135m-instruct \
     --context 1024 2>"$log" &
 server=$!
 trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; rm -f "$log"' EXIT

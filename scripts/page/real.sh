@@ -10,7 +10,7 @@ shift
 said=$(mktemp)
 # One thread and a slow network: with every core computing, the browser comes to press Stop only when
 # the answer has ended.
-"$tandem" serve --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 \
+"$tandem" serve --pair tiny --listen 127.0.0.1:0 --cloud-model smollm2-135m-instruct --router top1 --context 2048 \
     --threads 1 --simulate-rtt 150ms 2>"$said" &
 server=$!
 trap 'kill $server 2>/dev/null; rm -f "$said"' EXIT

@@ -133,7 +133,7 @@ def test_the_default_pair_by_preset() -> None:
 
 
 def test_without_a_choice_the_general_router_judges() -> None:
-    assert tandem.Tandem(cloud=None).router == "general"
+    assert tandem.Tandem(cloud=None).router == "general-qwen"
 
 
 def test_the_command_keeps_its_exit_code(program: str) -> None:

@@ -176,8 +176,13 @@ fn the_list_tells_what_each_is_for_and_which_comes_first() {
         .iter()
         .map(|p| (p["name"].as_str().unwrap(), p["shadowed"].as_bool().unwrap()))
         .collect();
-    let expected =
-        [("broken", false), ("general", false), ("commonsenseqa", false), ("general", true)];
+    let expected = [
+        ("broken", false),
+        ("general", false),
+        ("commonsenseqa", false),
+        ("general", true),
+        ("general-qwen", false),
+    ];
     assert_eq!(found, expected);
     assert!(presets[0]["error"].as_str().unwrap().contains("line 1"), "{list}");
     assert_eq!(presets[1]["edge"], "smollm2-135m-instruct");
@@ -192,7 +197,7 @@ fn a_maker_is_told_every_hash_and_whether_routers_fit() {
     let done = machine.run(&["preset", "check", "./mine"]);
     assert_eq!(done.code, Some(0), "{}", done.out);
     assert!(done.out.contains("the preset is whole"), "{}", done.out);
-    for name in ["commonsenseqa", "general"] {
+    for name in ["commonsenseqa", "general", "general-qwen"] {
         let done = machine.run(&["preset", "check", name]);
         assert_eq!(done.code, Some(0), "{}", done.out);
     }

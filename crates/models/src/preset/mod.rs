@@ -124,7 +124,7 @@ impl Preset {
 mod tests {
     use super::*;
 
-    const SHIPPED: [&str; 2] = ["commonsenseqa", "general"];
+    const SHIPPED: [&str; 3] = ["commonsenseqa", "general", "general-qwen"];
 
     fn shipped(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets").join(name)

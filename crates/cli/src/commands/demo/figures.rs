@@ -26,10 +26,9 @@ struct Conclusion {
 
 impl Answer {
     pub fn new(mode: Mode, question: &Question, text: &str, stats: Stats) -> Self {
-        let conclusion = question.is_right(text).map(|right| {
-            let choice = question.conclusion(text).map(|choice| question.spelled(choice));
-            Conclusion { choice, right }
-        });
+        let conclusion = question
+            .is_right(text)
+            .map(|right| Conclusion { choice: question.conclusion(text), right });
         Self { mode, conclusion, text: text.trim().to_owned(), stats }
     }
 

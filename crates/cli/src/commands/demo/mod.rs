@@ -1,4 +1,4 @@
-//! `tandem demo`: one question answered by the small model, by both, and by the large one.
+//! `tandem demo`: questions answered by the small model, by both, and by the large one.
 //!
 //! - [`question`]: what is asked
 //! - [`mod@figures`]: what is said of the three answers
@@ -13,12 +13,12 @@ use std::{
 };
 
 use decode::{Limits, OnCloudError, Threshold};
-use models::{Preset, PresetError};
-use tandem::{Builder, Mode, Request, RoutingOverrides, Tandem};
+use models::{Preset, PresetError, Role};
+use tandem::{Builder, Mode, Request, RoutingOverrides, Store, Tandem};
 
 use self::{
     figures::Answer,
-    question::{Question, common_sense, plain},
+    question::{Question, common_sense, plain, sum},
 };
 use crate::{
     args::PairArgs,
@@ -26,38 +26,37 @@ use crate::{
     show::{Screen, say},
 };
 
-/// The preset of the second question.
+/// The preset of the last question.
 const PRESET: &str = "commonsenseqa";
 
-/// Enough to read, and not long to wait for.
-const MAX_TOKENS: usize = 96;
+/// The pair that needs the least, for machines where the default one could not be pulled.
+const LEAST_PAIR: &str = "tiny";
 
 /// Tokens of the text that is thrown away.
 const WARM_UP: usize = 4;
 
-pub async fn demo(args: PairArgs) -> anyhow::Result<ExitCode> {
+pub async fn demo(mut args: PairArgs) -> anyhow::Result<ExitCode> {
     args.cloud.place.require_cloud("the cloud is part of the demo")?;
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
         || args.cloud.place.cloud.is_some();
+    if !own_pair && args.edge.pair.is_none() {
+        args.edge.pair = pair_that_is_here(&args.edge.store()?);
+    }
     let screen = Screen::new();
     let mark = if screen.has_colour() { "coloured" } else { "in ⟦ ⟧" };
     writeln!(io::stdout(), "Words from the large model are {mark}.\n")?;
-    let builder = args
-        .builder(None)?
-        .max_tokens(MAX_TOKENS)
-        // A text that the edge finished alone would show nothing.
-        .on_cloud_error(OnCloudError::Fail);
+    // A text that the edge finished alone would show nothing.
+    let builder = args.builder(None)?.on_cloud_error(OnCloudError::Fail);
     answer_all(builder.clone(), &plain(), &screen).await?;
     if own_pair {
-        say(&format!("the question of the preset is left out: {PRESET} is for the default pair"));
+        say("the second question is left out: it is for the pairs of the catalog");
         return Ok(ExitCode::SUCCESS);
     }
     let store = args.edge.store()?;
     match store.presets().find(PRESET) {
         Ok(folder) if Preset::open(&folder)?.manifest().edge.model != store.pair.edge => {
-            let pair = &store.pair.name;
-            say(&format!("the question of the preset is left out: {PRESET} is not for {pair}"));
+            answer_all(builder, &sum(), &screen).await?;
         }
         Ok(folder) => {
             let preset = "adapters and a router for such questions";
@@ -72,10 +71,24 @@ pub async fn demo(args: PairArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The smallest pair, if its models are here and those of the chosen pair are not.
+fn pair_that_is_here(store: &Store) -> Option<String> {
+    let whole = |store: &Store| {
+        [Role::Edge, Role::Cloud].iter().all(|role| store.resolve(None, *role).is_ok())
+    };
+    let least = store.clone().with_pair(Some(LEAST_PAIR));
+    if whole(store) || !least.is_ok_and(|least| whole(&least)) {
+        return None;
+    }
+    let pair = &store.pair.name;
+    say(&format!("the models of the pair {pair} are not here; this is the pair {LEAST_PAIR}"));
+    Some(LEAST_PAIR.to_owned())
+}
+
 /// One question in the three modes, and what is seen.
 async fn answer_all(builder: Builder, question: &Question, screen: &Screen) -> anyhow::Result<()> {
     let started = Instant::now();
-    let tandem = builder.build()?;
+    let tandem = builder.max_tokens(question.max_tokens).build()?;
     note_fallback(&tandem);
     warm_up(&tandem).await?;
     say(&format!("[both models loaded and warm after {:.1} s]\n", started.elapsed().as_secs_f64()));

@@ -72,6 +72,7 @@ fn offline_opens_no_socket_and_says_where_it_would_have_asked() {
     let guarded = |arguments: &[&str]| -> Done {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/no_sockets.py");
         let mut command = Command::new("python3");
+        command.env("TANDEM_PAIR", "tiny");
         command.args([script, env!("CARGO_BIN_EXE_tandem")]).args(arguments);
         command.stdin(Stdio::null()).output().unwrap().into()
     };

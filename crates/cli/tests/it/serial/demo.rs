@@ -46,11 +46,7 @@ fn another_pair_has_the_general_question_only() {
     let done = run(&["demo", "--cloud-model", SMALL]);
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert_eq!(rows(&done.out, "joint").len(), 1, "{}", done.out);
-    assert!(
-        done.err.contains("is left out: commonsenseqa is for the default pair"),
-        "{}",
-        done.err
-    );
+    assert!(done.err.contains("is left out: it is for the pairs of the catalog"), "{}", done.err);
     let done = run(&["demo", "--offline"]);
     assert_eq!(done.code, Some(2));
     assert!(done.err.contains("not with --offline"), "{}", done.err);

@@ -9,6 +9,7 @@ mod eval;
 mod hub;
 mod live;
 mod onnx;
+mod pairs;
 mod router;
 mod run;
 mod serve;

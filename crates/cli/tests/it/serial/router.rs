@@ -197,7 +197,8 @@ fn without_the_general_preset_top1_judges_and_says_so() {
     fs::copy(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
     let ask = || -> Done {
         let arguments = ["run", "Say hi.", "--json", "--max-tokens", "4", "--cloud-model", SMALL];
-        Command::new(&program).args(arguments).output().unwrap().into()
+        let mut command = Command::new(&program);
+        command.env("TANDEM_PAIR", "tiny").args(arguments).output().unwrap().into()
     };
     let done = ask();
     let report = done.json();

@@ -85,8 +85,9 @@ fn a_piped_answer_is_the_text_and_nothing_else() {
 #[test]
 fn a_terminal_shows_the_cloud_in_colour_unless_told_not_to() {
     let program = env!("CARGO_BIN_EXE_tandem");
-    let line =
-        format!("{program} run '{QUESTION}' --threshold 1 --max-tokens 8 --cloud-model {SMALL}");
+    let line = format!(
+        "TANDEM_PAIR=tiny {program} run '{QUESTION}' --threshold 1 --max-tokens 8 --cloud-model {SMALL}"
+    );
     let on_terminal = |no_colour: &str| {
         let mut script = Command::new("script");
         script.args(["-qec", &line, "/dev/null"]).env("NO_COLOR", no_colour).stdin(Stdio::null());

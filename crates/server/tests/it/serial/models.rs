@@ -31,7 +31,7 @@ async fn start() -> Running {
     let many = LoadOptions { sequences: SEATS, cells: small.context * SEATS, ..small.clone() };
     let cloud = common::start(many, Default::default()).await;
     let models = Models::new(PairConfig {
-        store: Store::open().unwrap(),
+        store: Store::open().unwrap().with_pair(Some("tiny")).unwrap(),
         edge: EdgeConfig::default(),
         cloud: CloudConfig::Remote(Box::new(common::settings(&cloud))),
         ask: AskConfig::default(),
