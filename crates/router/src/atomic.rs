@@ -5,12 +5,15 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Writes beside the file and renames: whoever reads meanwhile, or after a crash, finds the old
 /// file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = partial(path);
+    // Of two writers at once each has its own; the last one to finish wins, with a whole file.
     let written = write_synced(&partial, bytes).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
         // The first error is the one to tell; a leftover is harmless.
@@ -20,14 +23,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = File::options().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
+/// A name beside the file that nobody else writes to.
 fn partial(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut name = OsString::from(path);
-    name.push(".partial");
+    name.push(format!(".{}-{count}.partial", process::id()));
     PathBuf::from(name)
 }
 
@@ -44,5 +50,23 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(write(&folder.path().join("absent/x"), b"").is_err());
+    }
+
+    #[test]
+    fn two_writers_at_once_do_not_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = &folder.path().join("x");
+        let text = |writer: usize| vec![writer as u8; 100_000];
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                scope.spawn(move || (0..20).for_each(|_| write(path, &text(writer)).unwrap()));
+            }
+            for _ in 0..200 {
+                // Not yet there, or whole.
+                let Ok(read) = fs::read(path) else { continue };
+                assert!(read.len() == 100_000 && read.iter().all(|byte| *byte == read[0]));
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

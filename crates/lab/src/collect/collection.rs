@@ -49,6 +49,9 @@ pub struct CollectionInfo {
     pub seed: u64,
 }
 
+/// The most examples that a collection may say it has.
+const MOST_EXAMPLES: usize = 10_000_000;
+
 impl CollectionInfo {
     pub const FORMAT: u32 = 1;
 }
@@ -144,6 +147,11 @@ impl Collection {
         if info.format > CollectionInfo::FORMAT {
             let reason =
                 format!("format {}, this program reads {}", info.format, CollectionInfo::FORMAT);
+            return Err(malformed(&path, reason));
+        }
+        // Every shard there could be is looked for.
+        if info.count > MOST_EXAMPLES {
+            let reason = format!("{} examples, above {MOST_EXAMPLES}", info.count);
             return Err(malformed(&path, reason));
         }
         Ok(Self { folder: folder.to_owned(), info })

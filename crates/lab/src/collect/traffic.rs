@@ -156,7 +156,7 @@ mod tests {
         let mut traffic = Traffic::begin(folder.path(), info()).unwrap();
         traffic.write(&[sample(0, 1)]).unwrap();
         // A folder where the next shard is to be written stands for a disk that says no.
-        let blocked = folder.path().join("traffic-00001.safetensors.partial");
+        let blocked = folder.path().join("traffic-00001.safetensors");
         fs::create_dir(&blocked).unwrap();
         assert!(traffic.write(&[sample(0, 2)]).is_err());
         fs::remove_dir(&blocked).unwrap();

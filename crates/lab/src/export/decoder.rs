@@ -328,6 +328,10 @@ impl Writer<'_> {
             let tensor = format!("blk.{layer}.attn_{part}.bias");
             if self.source.has(&tensor) {
                 let numbers = self.source.whole(&tensor)?;
+                if numbers.len() != length {
+                    let reason = format!("{tensor} has {} numbers, not {length}", numbers.len());
+                    return Err(self.source.unsupported(reason));
+                }
                 all.extend(self.in_order(part, &numbers, 1));
             } else {
                 all.extend(vec![0.0; length]);

@@ -21,6 +21,12 @@ pub enum ExportError {
         path.display()
     )]
     FourBits { path: PathBuf, kind: String, tensor: String },
+    #[error(
+        "the folder {} holds {file}, which no export writes: choose a new folder, because an export \
+         takes the place of the whole folder",
+        folder.display()
+    )]
+    NotAnExport { folder: PathBuf, file: String },
     #[error("the adapter {} does not fit the model: {reason}", path.display())]
     Adapter { path: PathBuf, reason: String },
 }

@@ -2,6 +2,7 @@
 //!
 //! - `source`: the GGUF file, its weights read a few rows at a time, with LoRA adapters merged
 //! - `data`: the file of weights, written from its beginning to its end
+//! - `folder`: the folder, which is there whole or not at all
 //! - `builder`: nodes and weights of a graph; `decoder`: those of the llama and qwen2 families
 //! - `tokenizer`, `settings`: the files beside the model
 
@@ -9,17 +10,19 @@ mod builder;
 mod data;
 mod decoder;
 mod error;
+mod folder;
 mod settings;
 mod shape;
 mod source;
 mod tokenizer;
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use self::{data::Data, source::Source};
+use self::{
+    data::Data,
+    folder::{NewFolder, failed},
+    source::Source,
+};
 
 pub use self::{error::ExportError, source::Lora};
 
@@ -27,6 +30,14 @@ pub use self::{error::ExportError, source::Lora};
 pub const MODEL: &str = "model.onnx";
 
 const DATA: &str = "model.onnx.data";
+const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const GENERATION_CONFIG: &str = "generation_config.json";
+const GENAI_CONFIG: &str = "genai_config.json";
+
+/// All files of an export.
+const FILES: [&str; 6] =
+    [MODEL, DATA, TOKENIZER, TOKENIZER_CONFIG, GENERATION_CONFIG, GENAI_CONFIG];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
@@ -55,7 +66,7 @@ pub struct Exported {
     pub bytes: u64,
 }
 
-/// Writes a model into a folder. The model's own file comes last: a folder with one is whole.
+/// Writes a model into a folder, which takes the place of an earlier export when it is whole.
 pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> {
     let mut source = Source::open(&options.model, &options.adapters)?;
     if options.weights == Weights::Int4 && !options.force {
@@ -64,26 +75,19 @@ pub fn export(options: &Export, folder: &Path) -> Result<Exported, ExportError> 
     let shape = shape::Shape::read(&source)?;
     // Before the long part: a tokenizer we cannot write should not cost minutes.
     let tokenizer = tokenizer::Tokenizer::read(&source)?;
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source: io::Error| ExportError::Io { path, source }
-    };
-    fs::create_dir_all(folder).map_err(failed(folder))?;
-    let path = folder.join(DATA);
+    let new = NewFolder::create(folder, &FILES)?;
+    let path = new.file(DATA);
     let data = Data::create(&path, DATA).map_err(failed(&path))?;
     let (graph, length) = decoder::write(&mut source, &shape, options.weights, data)?;
-    let write = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        fs::write(&path, bytes).map_err(failed(&path))
-    };
     for (name, json) in [
-        ("tokenizer.json", tokenizer.json()),
-        ("tokenizer_config.json", tokenizer.config()),
-        ("generation_config.json", tokenizer.generation_config()),
-        ("genai_config.json", settings::genai(&shape, &tokenizer)),
+        (TOKENIZER, tokenizer.json()),
+        (TOKENIZER_CONFIG, tokenizer.config()),
+        (GENERATION_CONFIG, tokenizer.generation_config()),
+        (GENAI_CONFIG, settings::genai(&shape, &tokenizer)),
     ] {
-        write(name, format!("{json:#}\n").as_bytes())?;
+        new.write(name, format!("{json:#}\n").as_bytes())?;
     }
-    write(MODEL, &graph)?;
+    new.write(MODEL, &graph)?;
+    new.finish()?;
     Ok(Exported { model: folder.join(MODEL), bytes: length + graph.len() as u64 })
 }

@@ -19,6 +19,21 @@ pub struct Shape {
     pub tied: bool,
 }
 
+/// The largest sizes that are taken at their word: far above any model's, and small enough that no
+/// product of them overflows.
+const MOST: usize = 1 << 20;
+
+/// The sizes that are read.
+const SIZES: [&str; 7] = [
+    "embedding_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "rope.dimension_count",
+    "block_count",
+    "context_length",
+];
+
 impl Shape {
     pub fn read(source: &Source) -> Result<Self, ExportError> {
         let architecture = source.architecture()?.to_owned();
@@ -29,6 +44,11 @@ impl Shape {
             let found = source.number(key).filter(|n| *n > 0);
             found.ok_or_else(|| source.unsupported(format!("it does not say its {key}")))
         };
+        for key in SIZES {
+            if let Some(size) = source.number(key).filter(|size| *size > MOST) {
+                return Err(source.unsupported(format!("its {key} is {size}, above {MOST}")));
+            }
+        }
         let (hidden, heads) = (number("embedding_length")?, number("attention.head_count")?);
         let kv_heads = source.number("attention.head_count_kv").unwrap_or(heads);
         let head = source.number("attention.key_length").unwrap_or(hidden / heads);

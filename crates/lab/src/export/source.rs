@@ -230,8 +230,18 @@ impl Source {
             return Err(failed(format!("{tensor} has rows of {columns}, not whole blocks")));
         }
         let row = columns / kind.block_size() * kind.type_size();
-        let begin = self.content.tensor_data_offset + info.offset + (first * row) as u64;
-        let mut bytes = vec![0; count * row];
+        // Sizes are the file's own word: what it does not hold is not asked memory for.
+        let held = self.file.get_ref().metadata().map_err(|e| failed(e.to_string()))?.len();
+        let offset = self.content.tensor_data_offset.checked_add(info.offset);
+        let place = offset.zip(first.checked_mul(row).zip(count.checked_mul(row)));
+        let place = place.and_then(|(offset, (skipped, length))| {
+            let begin = offset.checked_add(skipped as u64)?;
+            let end = begin.checked_add(length as u64)?;
+            (end <= held).then_some((begin, length))
+        });
+        let outside = || failed(format!("{tensor} lies outside the file"));
+        let (begin, length) = place.ok_or_else(outside)?;
+        let mut bytes = vec![0; length];
         let read = self.file.seek(SeekFrom::Start(begin));
         read.and_then(|_| self.file.read_exact(&mut bytes))
             .map_err(|e| failed(format!("{tensor}: {e}")))?;

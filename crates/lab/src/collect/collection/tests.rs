@@ -89,3 +89,14 @@ fn another_collection_is_not_mixed_in() {
     fs::write(folder.path().join("collection.json"), b"{").unwrap();
     assert!(Collection::read(folder.path()).is_err());
 }
+
+#[test]
+fn a_count_without_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    Collection::begin(folder.path(), info(2)).unwrap();
+    let path = folder.path().join("collection.json");
+    let json = fs::read_to_string(&path).unwrap();
+    fs::write(&path, json.replace("\"count\": 2", "\"count\": 1000000000000000000")).unwrap();
+    let refused = Collection::read(folder.path()).unwrap_err().to_string();
+    assert!(refused.contains("1000000000000000000 examples"), "{refused}");
+}

@@ -108,7 +108,7 @@ fn a_disk_that_fails_is_counted_and_nothing_else_happens() {
     let collector = TrafficCollector::start(folder.path().into(), "large".into()).unwrap();
     collector.accepts(edge("small"), Exchange::Ids).unwrap();
     // A folder where a file is to be written stands for a disk that says no.
-    fs::create_dir(folder.path().join("traffic-00000.safetensors.partial")).unwrap();
+    fs::create_dir(folder.path().join("traffic-00000.safetensors")).unwrap();
     for at in 0..SHARD + 1 {
         send(&collector, some((0, at)));
     }
