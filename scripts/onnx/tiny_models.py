@@ -194,6 +194,34 @@ def growing(seed, positions=False, write=linear, head=head_plain, names=("past_k
     return model(g, ins, [info(logits, T.FLOAT, [1, "read", VOCAB])] + outs), hidden
 
 
+def windowed(built):
+    """The same decoder with a sliding window: its caches hold the last three tokens only."""
+    proto, hidden = built
+    for out in [o.name for o in proto.graph.output if o.name.startswith("present.")]:
+        for node in proto.graph.node:
+            for names in (node.input, node.output):
+                names[:] = [f"{n}.whole" if n == out else n for n in names]
+        cut = ["window.start", "window.end", "window.axis"]
+        proto.graph.node.append(h.make_node("Slice", [f"{out}.whole", *cut], [out]))
+    for name, value in ("start", -3), ("end", 2**31), ("axis", 2):
+        proto.graph.initializer.append(nh.from_array(np.array([value], np.int64), f"window.{name}"))
+    return proto, hidden
+
+
+def forgetful(built):
+    """The same decoder, with no logits for the first tokens: as many as its caches hold."""
+    proto, hidden = built
+    last = next(n for n in proto.graph.node if "logits" in n.output)
+    last.output[:] = ["logits.whole"]
+    past = next(i.name for i in proto.graph.input if i.name.startswith("past"))
+    add = lambda op, ins, out, **rest: proto.graph.node.append(h.make_node(op, ins, [out], **rest))
+    add("Shape", [past], "forget.shape", start=2, end=3)
+    for name, value in ("end", 2**31), ("axis", 1):
+        proto.graph.initializer.append(nh.from_array(np.array([value], np.int64), f"forget.{name}"))
+    add("Slice", ["logits.whole", "forget.shape", "forget.end", "forget.axis"], "logits")
+    return proto, hidden
+
+
 def in_place(seed, write=linear, dtype=np.float32, prune=False, tied=False, named=False):
     """Attention that writes where it reads, as onnxruntime-genai's builder makes it."""
     g = Graph(seed, dtype)
@@ -391,6 +419,10 @@ def main():
     save(models, "pruned", in_place(10, prune=True))
     save(models, "tied", in_place(11, tied=True))
     save(models, "external", in_place(12), external=True)
+    # Models that cannot be used: only their errors are tested.
+    for name, built in ("windowed", windowed(growing(13))), ("forgetful", forgetful(growing(14))):
+        (models / name).mkdir(exist_ok=True)
+        onnx.save(built[0], models / name / "model.onnx")
     graphs(folder)
 
 

@@ -6,12 +6,14 @@ use anyhow::Context;
 use cloud::{Address, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
+use server::tls::Tls;
 use tandem::{AskConfig, Builder, CloudConfig, EdgeConfig, LocalCloud, Machine, Store, Tandem};
 use thiserror::Error;
 
 use crate::{
     args::{
-        CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, PairArgs, SamplingArgs,
+        CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, PairArgs,
+        SamplingArgs, TlsArgs,
     },
     show::say,
 };
@@ -29,7 +31,9 @@ pub struct UsageError(pub String);
 /// `2s` or `500ms`.
 pub fn time(text: &str) -> Result<Duration, String> {
     let time = cloud::delay::duration(text).filter(|t| !t.is_zero());
-    time.ok_or_else(|| "write a time above 0, as in 2s or 500ms".into())
+    time.ok_or_else(|| {
+        "write a time above 0 and of at most an hour (3600s), as in 2s or 500ms".into()
+    })
 }
 
 /// A whole number from 1 to a million.
@@ -130,7 +134,7 @@ impl CloudPlaceArgs {
             on_error: self.on_cloud_error,
             delay,
             template: self.template()?,
-            share_states: false,
+            ..AskConfig::default()
         })
     }
 
@@ -142,6 +146,16 @@ impl CloudPlaceArgs {
                 format!("--cloud-template {path}: not a file, and only chatml is built in")
             }),
         }
+    }
+}
+
+impl TlsArgs {
+    /// What to encrypt with, and how addresses then begin.
+    pub fn config(&self) -> anyhow::Result<(Option<Tls>, &'static str)> {
+        Ok(match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => (Some(Tls::read(certificate, key)?), "https"),
+            _ => (None, "http"),
+        })
     }
 }
 

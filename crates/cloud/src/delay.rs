@@ -49,7 +49,10 @@ impl FromStr for Delay {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write RTT[:JITTER][:LOSS], as in 170ms, 170ms:20ms or 170ms:20ms:1%";
+        let wrong = || {
+            "write RTT[:JITTER][:LOSS] of at most an hour, as in 170ms, 170ms:20ms or \
+                          170ms:20ms:1%"
+        };
         let mut delay = Self::default();
         for (i, part) in text.split(':').enumerate() {
             match (i, part.strip_suffix('%')) {

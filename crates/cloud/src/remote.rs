@@ -54,6 +54,8 @@ pub struct Settings {
     pub model: Option<String>,
     pub deadline: Duration,
     pub on_error: OnCloudError,
+    /// The longest time that a text waits for a cloud that fails, where it waits; `None` for ever.
+    pub max_wait: Option<Duration>,
     /// A network to simulate.
     pub delay: Option<Delay>,
 }
@@ -80,6 +82,7 @@ impl Settings {
             model: None,
             deadline: Self::DEADLINE,
             on_error: OnCloudError::Keep,
+            max_wait: None,
             delay: None,
         }
     }
@@ -112,6 +115,8 @@ pub struct Remote {
     /// What travels, once a conversation is open.
     exchange: Option<Exchange>,
     breaker: Breaker,
+    /// Since when the text waits for a cloud that fails.
+    waiting: Option<Instant>,
     asks: usize,
     /// The edge, if its states are offered to a cloud that collects.
     shares: Option<EdgeModel>,
@@ -130,7 +135,16 @@ impl Remote {
     pub fn offline(opening: Opening) -> Self {
         let breaker = Breaker::default();
         let (client, exchange, shares) = (None, None, None);
-        Self { connection: None, opening, client, exchange, breaker, asks: 0, shares }
+        Self {
+            connection: None,
+            opening,
+            client,
+            exchange,
+            breaker,
+            waiting: None,
+            asks: 0,
+            shares,
+        }
     }
 
     /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
@@ -362,13 +376,24 @@ impl Remote {
 
     /// Passes, waits or refuses, as the breaker and the user will have it.
     async fn admit(&mut self) -> Result<(), CloudError> {
-        let patient = self.settings()?.on_error == OnCloudError::Wait;
         loop {
             match self.breaker.admit(Instant::now()) {
-                Err(CloudError::CircuitOpen { left, .. }) if patient => sleep(left).await,
+                Err(error @ CloudError::CircuitOpen { left, .. }) => match self.patience() {
+                    Some(patience) => sleep(left.min(patience)).await,
+                    None => return Err(error),
+                },
                 other => return other,
             }
         }
+    }
+
+    /// How much longer the text waits for a cloud that fails; `None` if it does not, or no more.
+    fn patience(&mut self) -> Option<Duration> {
+        let settings = self.settings().ok()?;
+        let (patient, most) = (settings.on_error == OnCloudError::Wait, settings.max_wait);
+        let waited = self.waiting.get_or_insert_with(Instant::now).elapsed();
+        let left = most.map_or(Duration::MAX, |most| most.saturating_sub(waited));
+        (patient && !left.is_zero()).then_some(left)
     }
 
     /// Tells the breaker; gives back what is final.
@@ -376,6 +401,7 @@ impl Remote {
         let error = match tried {
             Ok(answer) => {
                 self.breaker.succeeded();
+                self.waiting = None;
                 return Some(Ok(answer));
             }
             Err(error) => error,
@@ -383,12 +409,15 @@ impl Remote {
         if error.is_outage() {
             self.breaker.failed(Instant::now(), &error);
         }
-        let patient = self.settings().is_ok_and(|s| s.on_error == OnCloudError::Wait);
-        if patient && error.is_temporary() {
+        if error.is_temporary()
+            && let Some(patience) = self.patience()
+        {
             tracing::warn!("waiting for the cloud: {error}");
-            sleep(WAIT_RETRY_DELAY).await;
+            sleep(WAIT_RETRY_DELAY.min(patience)).await;
             return None;
         }
+        // The next ask may wait as long as this one did.
+        self.waiting = None;
         Some(Err(error))
     }
 }

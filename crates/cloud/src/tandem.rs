@@ -102,7 +102,8 @@ impl TandemClient {
         let opened = self.transport.open(open, LOAD_TIMEOUT).await.map_err(|f| f.error)?;
         self.from = None;
         let exchange = opened.exchange;
-        tracing::debug!(session = opened.session, ?exchange, "cloud session opened");
+        // Not its whole id: that is the right to use a session.
+        tracing::debug!(session = opened.session.get(..4), ?exchange, "cloud session opened");
         let collects = offered && collects(opened.sharing.as_ref());
         if offered && !collects {
             // Said once, it need not be said at every session.

@@ -28,6 +28,13 @@ pub enum ThresholdPolicy {
     /// A threshold that moves so that the cloud's share stays near a budget. Clones share one
     /// state, and so do all texts that are to meet the budget together.
     Budget(Arc<Mutex<Budget>>),
+    /// Another policy, as long as a budget that many policies share is not passed.
+    Limited {
+        /// What decides otherwise.
+        policy: Box<ThresholdPolicy>,
+        /// The strict budget that is shared.
+        limit: Arc<Mutex<Budget>>,
+    },
 }
 
 impl ThresholdPolicy {
@@ -36,11 +43,24 @@ impl ThresholdPolicy {
         Self::Budget(Arc::new(Mutex::new(budget)))
     }
 
+    /// This policy, as long as the budget of `limit` is not passed. A fixed threshold limits
+    /// nothing.
+    pub fn limited(self, limit: &Self) -> Self {
+        match limit {
+            Self::Fixed(_) => self,
+            Self::Budget(limit) | Self::Limited { limit, .. } => {
+                Self::Limited { policy: Box::new(self), limit: limit.clone() }
+            }
+        }
+    }
+
     /// The threshold at this moment.
     pub fn threshold(&self) -> Threshold {
         match self {
             Self::Fixed(threshold) => *threshold,
             Self::Budget(budget) => lock(budget).threshold(),
+            Self::Limited { limit, .. } if lock(limit).is_spent() => Threshold::NEVER,
+            Self::Limited { policy, .. } => policy.threshold(),
         }
     }
 
@@ -49,20 +69,28 @@ impl ThresholdPolicy {
         match self {
             Self::Fixed(_) => None,
             Self::Budget(budget) => Some(lock(budget).clone()),
+            Self::Limited { policy, .. } => policy.current_budget(),
         }
     }
 
     /// Continues from a saved state. A fixed threshold has none and stays as it is.
     pub fn resume(&self, state: BudgetState) {
-        if let Self::Budget(budget) = self {
-            lock(budget).resume(state);
+        match self {
+            Self::Fixed(_) => {}
+            Self::Budget(budget) => lock(budget).resume(state),
+            Self::Limited { policy, .. } => policy.resume(state),
         }
     }
 
     /// Adjusts the budget to tokens that were accepted.
-    pub(crate) fn observe(&self, tokens: usize, source: Source) {
-        if let Self::Budget(budget) = self {
-            lock(budget).observe(tokens, source);
+    pub fn observe(&self, tokens: usize, source: Source) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Budget(budget) => lock(budget).observe(tokens, source),
+            Self::Limited { policy, limit } => {
+                lock(limit).observe(tokens, source);
+                policy.observe(tokens, source);
+            }
         }
     }
 }
@@ -146,13 +174,17 @@ impl Budget {
 
     /// The threshold at this moment. A budget of 0 never asks, and a budget of 1 always does.
     pub fn threshold(&self) -> Threshold {
-        let spent = self.routed as f64 > f64::from(self.share) * self.tokens as f64;
-        if self.strict && spent {
+        if self.strict && self.is_spent() {
             return Threshold::NEVER;
         }
         let limited = if self.share <= 0.0 { 0.0 } else { self.threshold_for_aim() };
         let whole = if self.share >= 1.0 { 1.0 } else { limited };
         Threshold::new(whole.clamp(0.0, 1.0)).unwrap_or(Threshold::NEVER)
+    }
+
+    /// Whether more than its share has come from the cloud. A budget of 0 is spent from the start.
+    fn is_spent(&self) -> bool {
+        self.share <= 0.0 || self.routed as f64 > f64::from(self.share) * self.tokens as f64
     }
 
     /// The largest share of tokens that may come from the cloud.

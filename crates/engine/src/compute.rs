@@ -4,9 +4,14 @@
 //! and is done in rounds: in each, a model reads one chunk of what is to be prefilled and then one
 //! token for every sequence that is down to its last. A caller that has gone away is noticed
 //! between rounds, so a cancelled prefill stops within a chunk.
+//!
+//! A mistake of ours that ends the thread is told to whoever waits for [`Compute::failure`]: a server
+//! without its models must not look alive.
 
 use std::{
+    any::Any,
     collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -15,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     error::EngineError,
@@ -51,6 +56,8 @@ struct ComputeThread {
     /// `None` once the thread is being stopped.
     commands: Option<Sender<Command>>,
     handle: Option<JoinHandle<()>>,
+    /// Why the thread ended before its time.
+    failure: watch::Receiver<Option<String>>,
 }
 
 impl Drop for ComputeThread {
@@ -68,11 +75,39 @@ impl Drop for ComputeThread {
 
 impl Compute {
     pub fn start() -> std::io::Result<Self> {
+        Self::start_with(HashMap::new())
+    }
+
+    fn start_with(schedulers: HashMap<usize, BatchScheduler>) -> std::io::Result<Self> {
         let (commands, inbox) = channel();
-        let worker = Worker { inbox, schedulers: HashMap::new(), next_model: 0, batched: 0 };
-        let handle = thread::Builder::new().name("compute".into()).spawn(move || worker.run())?;
-        let thread = ComputeThread { commands: Some(commands), handle: Some(handle) };
+        let (failed, failure) = watch::channel(None);
+        let next_model = schedulers.len();
+        let worker = Worker { inbox, schedulers, next_model, batched: 0 };
+        let handle = thread::Builder::new().name("compute".into()).spawn(move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
+                let reason = words(panic.as_ref());
+                tracing::error!(reason, "the compute thread failed");
+                failed.send_replace(Some(reason));
+            }
+        })?;
+        let thread = ComputeThread { commands: Some(commands), handle: Some(handle), failure };
         Ok(Self { thread: Arc::new(thread) })
+    }
+
+    /// Waits until the thread has failed, and says why: from then on no model can be used.
+    pub async fn failure(&self) -> String {
+        let mut failure = self.thread.failure.clone();
+        let failed = failure.wait_for(Option::is_some).await;
+        match failed.ok().and_then(|reason| reason.clone()) {
+            Some(reason) => reason,
+            // It ended because nobody needs it any more.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the thread has failed.
+    pub fn has_failed(&self) -> bool {
+        self.thread.failure.borrow().is_some()
     }
 
     /// Runs other work on the thread, between rounds. Everything that computes with llama.cpp
@@ -198,7 +233,12 @@ impl Worker {
                 }
             }
             Command::Unload { model } => drop(self.schedulers.remove(&model)),
-            Command::Work(work) => work(),
+            // The mistake of one caller is not the end of the others: its reply is dropped.
+            Command::Work(work) => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    tracing::error!(reason = words(panic.as_ref()), "work failed");
+                }
+            }
         }
     }
 
@@ -209,5 +249,84 @@ impl Worker {
         self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));
         let handle = ModelHandle { compute: owner, model: id };
         Ok(LoadedModel { handle, vocabulary: Arc::new(vocabulary), info })
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it said nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use decode::Token;
+
+    use super::*;
+    use crate::{
+        context::{Context, DecodeError, Entry, Sizes},
+        job::JobKind,
+    };
+
+    /// A model with a mistake in it.
+    struct Broken;
+
+    impl Context for Broken {
+        fn sizes(&self) -> Sizes {
+            Sizes { cells: 8, sequences: 1, separate: true, batch: 8, threads: 1 }
+        }
+
+        fn passed(&self, _: usize) -> u64 {
+            0
+        }
+
+        fn decode(&mut self, _: &[Entry], _: bool) -> Result<(), DecodeError> {
+            panic!("index out of bounds")
+        }
+
+        fn hidden_needs_own_call(&self) -> bool {
+            false
+        }
+
+        fn logits(&self, _: usize) -> Option<&[f32]> {
+            None
+        }
+
+        fn hidden(&self, _: usize) -> Option<&[f32]> {
+            None
+        }
+
+        fn truncate(&mut self, _: usize, _: usize) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_fails_says_so() {
+        let schedulers = HashMap::from([(0, BatchScheduler::new(Box::new(Broken), 4))]);
+        let compute = Compute::start_with(schedulers).unwrap();
+        assert!(!compute.has_failed());
+        let owner = compute.clone();
+        let open = compute.ask(|reply| Command::Open { model: 0, owner, reply }).await;
+        let slot = open.unwrap();
+        let step = |reply| {
+            let kind = JobKind::Step { hidden: false, reply };
+            Command::Run { model: 0, job: Job::new(slot.sequence, 0, vec![Token(1)], kind) }
+        };
+        assert!(matches!(compute.ask(step).await, Err(EngineError::Stopped)));
+        assert_eq!(compute.failure().await, "index out of bounds");
+        assert!(compute.has_failed());
+        // Nobody waits for an answer that cannot come.
+        assert!(matches!(compute.ask(step).await, Err(EngineError::Stopped)));
+    }
+
+    #[tokio::test]
+    async fn work_that_fails_ends_nothing_but_itself() {
+        let compute = Compute::start().unwrap();
+        let failed = compute.work(|| panic!("a mistake")).await;
+        assert!(matches!(failed, Err::<(), _>(EngineError::Stopped)));
+        assert_eq!(compute.work(|| 7).await.unwrap(), 7);
+        assert!(!compute.has_failed());
     }
 }

@@ -34,6 +34,8 @@ pub enum EngineError {
     Stopped,
     #[error("the model's chat template failed: {reason}")]
     Template { reason: String },
+    #[error("the text cannot be tokenized: {reason}")]
+    Tokenize { reason: String },
     #[error(
         "ONNX Runtime is needed for {} and cannot be used: {reason}; run `tandem pull onnxruntime`, or \
          set ORT_DYLIB_PATH to a libonnxruntime of version 1.22 or later",

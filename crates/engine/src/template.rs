@@ -23,6 +23,11 @@ pub struct Specials {
     pub eos: String,
 }
 
+/// Steps that a template may take, and those it may take for each message besides: a hundred times
+/// what any needs. A template is part of a model's file, and must not run for ever.
+const FUEL: u64 = 1_000_000;
+const FUEL_A_MESSAGE: u64 = 10_000;
+
 /// Renders a conversation, ready for the assistant's answer.
 pub fn render(
     template: &str,
@@ -41,6 +46,7 @@ pub fn render(
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
     environment.set_syntax(syntax()?);
+    environment.set_fuel(Some(FUEL + FUEL_A_MESSAGE * messages.len() as u64));
     let rendered = environment.render_str(
         template,
         context! {
@@ -121,6 +127,16 @@ mod tests {
         let template = "{{ raise_exception('roles must alternate') }}";
         let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
         assert!(error.to_string().contains("roles must alternate"), "{error}");
+    }
+
+    #[test]
+    fn a_template_that_runs_on_and_on_is_stopped() {
+        let template = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}\
+            {% endfor %}{% endfor %}";
+        let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfFuel, "{error}");
+        let messages = vec![Message::user("x"); 4000];
+        assert!(render(CHATML, &Specials::default(), &messages).is_ok());
     }
 
     #[test]

@@ -13,10 +13,14 @@ use crate::{
 /// llama.cpp's attribute of a token that no text has; padding is made of them.
 pub(crate) const UNUSED: u32 = 2;
 
+/// A tokenizer may drop a little, such as a space in front of a text, so a vocabulary of single
+/// characters is not taken at its word.
+const SHORTEST_LONGEST: usize = 16;
+
 /// The tokenizer that comes with an engine.
 pub(crate) trait Tokenizer: Send + Sync {
-    /// The tokens of a text; `special` lets it spell special tokens.
-    fn tokenize(&self, text: &str, special: bool) -> Vec<Token>;
+    /// The tokens of a text, or why it has none; `special` lets it spell special tokens.
+    fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, String>;
 
     /// A token's bytes; special tokens have none unless `special`.
     fn piece(&self, token: Token, special: bool) -> Vec<u8>;
@@ -42,6 +46,8 @@ pub struct ModelVocabulary {
     model: Arc<dyn Tokenizer>,
     template: Option<String>,
     identity: OnceLock<Identity>,
+    /// The bytes of its longest token.
+    longest: OnceLock<usize>,
 }
 
 /// What two vocabularies are compared by.
@@ -54,7 +60,7 @@ struct Identity {
 impl ModelVocabulary {
     pub(crate) fn new(model: Arc<dyn Tokenizer>) -> Self {
         let template = model.chat_template();
-        Self { model, template, identity: OnceLock::new() }
+        Self { model, template, identity: OnceLock::new(), longest: OnceLock::new() }
     }
 
     /// The tokens of a conversation in the model's own template. A model without one gets the
@@ -62,7 +68,7 @@ impl ModelVocabulary {
     pub fn prompt(&self, messages: &[Message]) -> Result<Vec<Token>, EngineError> {
         let Some(template) = &self.template else {
             let lines: Vec<_> = messages.iter().map(|m| m.content.as_str()).collect();
-            return Ok(self.raw_prompt(&lines.join("\n")));
+            return self.raw_prompt(&lines.join("\n"));
         };
         let spell = |token: Option<Token>| {
             let bytes = token.map(|t| self.model.piece(t, true)).unwrap_or_default();
@@ -72,16 +78,32 @@ impl ModelVocabulary {
             Specials { bos: spell(self.model.beginning().0), eos: spell(self.model.end()) };
         let parts = template::render(template, &specials, messages)
             .map_err(|e| EngineError::Template { reason: e.to_string() })?;
-        let tokens = parts.iter().flat_map(|part| match part {
-            Part::Template(text) => self.model.tokenize(text, true),
-            Part::Content(text) => self.model.tokenize(text, false),
-        });
-        Ok(self.with_beginning(tokens.collect()))
+        let mut tokens = vec![];
+        for part in &parts {
+            tokens.extend(match part {
+                Part::Template(text) => self.tokenize(text, true)?,
+                Part::Content(text) => self.tokenize(text, false)?,
+            });
+        }
+        Ok(self.with_beginning(tokens))
     }
 
     /// The tokens of plain text that is to be continued, without a template.
-    pub fn raw_prompt(&self, text: &str) -> Vec<Token> {
-        self.with_beginning(self.model.tokenize(text, false))
+    pub fn raw_prompt(&self, text: &str) -> Result<Vec<Token>, EngineError> {
+        Ok(self.with_beginning(self.tokenize(text, false)?))
+    }
+
+    fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, EngineError> {
+        self.model.tokenize(text, special).map_err(|reason| EngineError::Tokenize { reason })
+    }
+
+    /// The bytes of its longest token, so that a text that cannot fit a context is known by its
+    /// length.
+    pub fn longest_token(&self) -> usize {
+        *self.longest.get_or_init(|| {
+            let piece = |id: usize| self.model.piece(Token(id as u32), true).len();
+            (0..self.len()).map(piece).max().unwrap_or(0).max(SHORTEST_LONGEST)
+        })
     }
 
     /// Puts beginning-of-text in front where the model wants it and the template did not.
@@ -96,8 +118,21 @@ impl ModelVocabulary {
 }
 
 impl Vocabulary for ModelVocabulary {
+    /// Cuts a text that cannot be tokenized into halves, until what cannot is one character.
     fn encode(&self, text: &str) -> Vec<Token> {
-        self.model.tokenize(text, false)
+        match self.model.tokenize(text, false) {
+            Ok(tokens) => tokens,
+            Err(reason) => {
+                let half = text.floor_char_boundary(text.len() / 2);
+                let middle = if half == 0 { text.ceil_char_boundary(1) } else { half };
+                if middle >= text.len() {
+                    tracing::warn!(reason, "a character has no tokens and is left out");
+                    return vec![];
+                }
+                let (left, right) = text.split_at(middle);
+                [self.encode(left), self.encode(right)].concat()
+            }
+        }
     }
 
     fn piece(&self, token: Token) -> Vec<u8> {
@@ -155,8 +190,8 @@ mod tests {
     }
 
     impl Tokenizer for Padded {
-        fn tokenize(&self, _: &str, _: bool) -> Vec<Token> {
-            vec![]
+        fn tokenize(&self, _: &str, _: bool) -> Result<Vec<Token>, String> {
+            Ok(vec![])
         }
 
         fn piece(&self, token: Token, _: bool) -> Vec<u8> {

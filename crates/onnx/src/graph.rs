@@ -345,6 +345,11 @@ impl File {
         Ok(Self { path: path.into(), bytes: fs::read(path).map_err(failed)? })
     }
 
+    /// The contents of a file that was read elsewhere; the name is for errors.
+    pub fn from_bytes(name: impl Into<PathBuf>, bytes: Vec<u8>) -> Self {
+        Self { path: name.into(), bytes }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

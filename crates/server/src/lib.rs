@@ -4,10 +4,13 @@
 //!   [`::cloud::protocol`]
 //! - [`edge`]: the edge server: OpenAI's API over both models, the page, metrics
 //! - [`http`]: access, bodies, errors and request counts, for both
-//! - [`listen`]: connections, for both
+//! - [`listen`]: connections, for both; `progress`: those whose other side never reads; [`tls`]:
+//!   encrypted ones
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod cloud;
 pub mod edge;
 pub mod http;
 pub mod listen;
+mod progress;
+pub mod tls;

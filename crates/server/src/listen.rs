@@ -1,12 +1,12 @@
 //! Connections: who is let in, how long they may take, and how it ends.
 
-use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
+use std::{error::Error, future::Future, io, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use tokio::{
@@ -15,6 +15,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use crate::{progress::Progress, tls::Tls};
+
 /// Headers one request may have, and the bytes they may take.
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -22,11 +24,16 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 /// How long to leave a machine alone that has no more sockets to give.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// Files of a process that are not connections: models, libraries, the log, and what asks the cloud.
+const OTHER_FILES: u64 = 192;
+
 /// How patient the server is.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// How long the headers of a request may take, and how long a connection may be idle.
     pub headers: Duration,
+    /// How long the other side may take nothing of what is written.
+    pub stalled: Duration,
     /// How long what runs may take to finish, once the server is to stop.
     pub shutdown: Duration,
     /// Connections at once; more of them wait.
@@ -35,9 +42,41 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        let (headers, shutdown) = (Duration::from_secs(60), Duration::from_secs(30));
-        Self { headers, shutdown, connections: 1024 }
+        let (patience, shutdown) = (Duration::from_secs(60), Duration::from_secs(30));
+        Self { headers: patience, stalled: patience, shutdown, connections: 1024 }
     }
+}
+
+impl ServerLimits {
+    /// No more connections than this process may have open, with room for its other files. The usual
+    /// limit is as many files as there may be connections, so it is raised as far as it goes.
+    fn within_file_limit(self) -> Self {
+        let most = raised_file_limit().map_or(u64::MAX, |most| most.saturating_sub(OTHER_FILES));
+        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        if most < self.connections {
+            tracing::warn!("the limit on open files allows only {most} connections: ulimit -n");
+        }
+        Self { connections: self.connections.min(most), ..self }
+    }
+}
+
+/// The most files this process may have open; `None` where there is no limit.
+#[cfg(unix)]
+fn raised_file_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::debug!(%error, "the limit on open files stays as it is");
+            current
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn raised_file_limit() -> Option<u64> {
+    None
 }
 
 /// Serves until `shutdown`; what runs then is finished, within limits.
@@ -47,6 +86,18 @@ pub async fn listen(
     limits: ServerLimits,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
+    listen_with(listener, None, app, limits, shutdown).await
+}
+
+/// The same, encrypted where there is a certificate.
+pub async fn listen_with(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    app: Router,
+    limits: ServerLimits,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let limits = limits.within_file_limit();
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -65,11 +116,11 @@ pub async fn listen(
             next = next => next?,
             () = &mut shutdown => break,
         };
-        let service = TowerToHyperService::new(app.clone());
-        let connection = running.watch(builder.serve_connection(TokioIo::new(stream), service));
+        let service = Connection { builder: builder.clone(), app: app.clone(), limits };
+        let (watcher, tls) = (running.watcher(), tls.clone());
         tokio::spawn(async move {
             // A client that breaks off is no failure of ours.
-            if let Err(error) = connection.await {
+            if let Err(error) = service.serve(stream, tls, watcher).await {
                 tracing::debug!(%error, "a connection ended early");
             }
             drop(permit);
@@ -80,6 +131,37 @@ pub async fn listen(
         tracing::warn!("some requests did not finish in time and were cut off");
     }
     Ok(())
+}
+
+/// What a connection is served with.
+struct Connection {
+    builder: http1::Builder,
+    app: Router,
+    limits: ServerLimits,
+}
+
+impl Connection {
+    async fn serve(
+        self,
+        stream: TcpStream,
+        tls: Option<Tls>,
+        watcher: Watcher,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let stream = Progress::new(stream, self.limits.stalled);
+        let service = TowerToHyperService::new(self.app);
+        match tls {
+            None => {
+                let connection = self.builder.serve_connection(TokioIo::new(stream), service);
+                watcher.watch(connection).await?;
+            }
+            Some(tls) => {
+                let stream = timeout(self.limits.headers, tls.accept(stream)).await??;
+                let connection = self.builder.serve_connection(TokioIo::new(stream), service);
+                watcher.watch(connection).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 async fn accept(listener: &TcpListener) -> TcpStream {

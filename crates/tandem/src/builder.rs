@@ -1,5 +1,7 @@
 //! The options of a pair, and building it.
 
+use std::time::Duration;
+
 use cloud::{Endpoint, Engine, Settings};
 use decode::{Limits, OnCloudError, Sampling, Threshold};
 use router::RouterKind;
@@ -29,6 +31,7 @@ pub struct Builder {
     threshold: Option<Threshold>,
     budget: Option<f32>,
     strict: bool,
+    max_share: Option<f32>,
     preset: Option<String>,
     mode: Mode,
     any_mode: bool,
@@ -97,6 +100,18 @@ impl Builder {
     pub fn on_cloud_error(mut self, on_error: OnCloudError) -> Self {
         self.ask.on_error = on_error;
         self
+    }
+
+    /// The longest time that a text waits for a cloud that fails, where it is to wait.
+    pub fn max_wait(mut self, time: Duration) -> Self {
+        self.ask.max_wait = Some(time);
+        self
+    }
+
+    /// The largest share of tokens that may come from the cloud, over all texts and whatever they
+    /// ask for. It holds at every moment.
+    pub fn max_share(self, share: f32) -> Self {
+        Self { max_share: Some(share), ..self }
     }
 
     /// The router: a name such as `top1`, a router file, or your own implementation.
@@ -212,7 +227,11 @@ impl Builder {
             seats,
             preset: this.preset,
         })?;
-        Ok(Tandem::new(models, RouterRegistry::new(router, policy), defaults, (seats, this.queue)))
+        let mut routers = RouterRegistry::new(router, policy);
+        if let Some(share) = this.max_share {
+            routers = routers.limited(Share::try_from(share)?);
+        }
+        Ok(Tandem::new(models, routers, defaults, (seats, this.queue)))
     }
 
     /// Fills in what the preset provides and was not given.

@@ -94,6 +94,8 @@ pub struct AskConfig {
     pub deadline: Duration,
     /// What to do when the cloud fails in the middle of a text.
     pub on_error: OnCloudError,
+    /// The longest time that a text waits for a cloud that fails; `None` waits for ever.
+    pub max_wait: Option<Duration>,
     /// Delay, jitter and loss of a simulated network.
     pub delay: Option<Delay>,
     /// The cloud's chat template (Jinja), if the cloud does not apply its own.
@@ -107,6 +109,7 @@ impl Default for AskConfig {
         Self {
             deadline: Settings::DEADLINE,
             on_error: OnCloudError::Keep,
+            max_wait: None,
             delay: None,
             template: None,
             share_states: false,

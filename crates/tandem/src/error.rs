@@ -23,6 +23,14 @@ pub enum Error {
     /// All seats are in use and the queue is full.
     #[error("all seats are taken and the queue is full: try again in a moment")]
     Busy,
+    /// The prompt cannot fit the context, whatever its tokens are.
+    #[error("the prompt has at least {tokens} tokens and the context holds {context}")]
+    PromptTooLarge {
+        /// Tokens that it has at least.
+        tokens: usize,
+        /// Tokens that the context holds.
+        context: usize,
+    },
     /// The pair was closed while the request waited.
     #[error("the server is stopping and starts no new text")]
     Stopping,

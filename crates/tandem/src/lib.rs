@@ -59,7 +59,7 @@ pub use generation::Generation;
 pub use mode::Mode;
 pub use models::{CloudLocation, Models, PairConfig};
 pub use pair::{Introduction, Pair};
-pub use pool::Lease;
+pub use pool::{Admission, Lease, Owner};
 pub use request::{Prompt, Request, ResolvedRequest};
 pub use router::{NamedRouter, RouterRegistry, RouterSpec, RoutingOverrides};
 pub use share::Share;

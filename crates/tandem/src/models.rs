@@ -129,8 +129,8 @@ impl Models {
                     Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
                 }
             };
-            let AskConfig { deadline, on_error, delay, .. } = self.config.ask;
-            Ok(Settings { deadline, on_error, delay, ..settings })
+            let AskConfig { deadline, on_error, max_wait, delay, .. } = self.config.ask;
+            Ok(Settings { deadline, on_error, max_wait, delay, ..settings })
         };
         self.settings.get_or_try_init(make).await
     }
@@ -179,11 +179,23 @@ impl Pair for Models {
         self.loaded.get().map_or(self.config.machine.context, Model::context)
     }
 
+    fn longest_token(&self) -> usize {
+        self.loaded.get().map_or(usize::MAX, |model| model.vocabulary().longest_token())
+    }
+
+    async fn failure(&self) -> String {
+        self.compute.failure().await
+    }
+
+    fn has_failed(&self) -> bool {
+        self.compute.has_failed()
+    }
+
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error> {
         let vocabulary = self.loaded()?.vocabulary();
         Ok(match prompt {
             Prompt::Messages(messages) => vocabulary.prompt(messages)?,
-            Prompt::Text(text) => vocabulary.raw_prompt(text),
+            Prompt::Text(text) => vocabulary.raw_prompt(text)?,
             Prompt::Tokens(tokens) => tokens.clone(),
         })
     }

@@ -31,6 +31,22 @@ pub trait Pair: Send + Sync + 'static {
     /// The longest conversation of the edge, in tokens.
     fn context(&self) -> usize;
 
+    /// The bytes of the longest token, if that is known: what a text is short enough for can then be
+    /// told by its length.
+    fn longest_token(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Waits until a model cannot be used any more, and says why.
+    fn failure(&self) -> impl Future<Output = String> + Send {
+        std::future::pending()
+    }
+
+    /// Whether [`failure`](Self::failure) has something to say.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// A prompt in the edge's tokens. The edge must be loaded.
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error>;
 

@@ -18,6 +18,11 @@ use crate::{
     pair::{Introduction, Pair},
 };
 
+/// Who a text is for. What one owner's conversations left in a cache is not told to another, not even
+/// by how fast an answer comes: their texts share none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owner(pub u64);
+
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
     cloud: Option<P::Cloud>,
@@ -25,11 +30,13 @@ struct Seat<P: Pair> {
     cloud_context: Vec<Token>,
     /// When it was last given back.
     used: u64,
+    /// Whose conversations its caches hold.
+    owner: Owner,
 }
 
 impl<P: Pair> Seat<P> {
     fn empty() -> Self {
-        Self { edge: None, cloud: None, cloud_context: vec![], used: 0 }
+        Self { edge: None, cloud: None, cloud_context: vec![], used: 0, owner: Owner::default() }
     }
 }
 
@@ -48,6 +55,44 @@ pub struct Lease<P: Pair = crate::Models> {
     pool: Arc<Pool<P>>,
     seat: Seat<P>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// The right to a seat; dropping it lets the next in.
+pub struct Admission<P: Pair = crate::Models> {
+    pool: Arc<Pool<P>>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl<P: Pair> Admission<P> {
+    /// Takes the free seat whose cache has most of this context, of the seats this owner had last.
+    pub async fn lease(
+        self,
+        mode: Mode,
+        context: &[Token],
+        owner: Owner,
+    ) -> Result<Lease<P>, Error> {
+        let Self { pool, permit } = self;
+        let seat = {
+            let mut free = pool.free();
+            let place = choose(free.iter().map(|seat| {
+                let held = match (mode, &seat.edge) {
+                    (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
+                    (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
+                };
+                let own = seat.owner == owner;
+                let shared = if own { common_prefix(held, context) } else { 0 };
+                (shared, held.len(), seat.used)
+            }));
+            // A permit is a free seat.
+            place.map(|i| free.swap_remove(i)).ok_or(Error::Busy)?
+        };
+        let mut lease = Lease { pool, seat, _permit: permit };
+        if lease.seat.owner != owner {
+            lease.forget().await;
+            lease.seat.owner = owner;
+        }
+        Ok(lease)
+    }
 }
 
 impl<P: Pair> Pool<P> {
@@ -78,23 +123,13 @@ impl<P: Pair> Pool<P> {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes the free seat whose cache has most of this context, in the order of requests.
-    pub async fn take(self: &Arc<Self>, context: &[Token], mode: Mode) -> Result<Lease<P>, Error> {
+    /// Waits for a free seat, in the order of requests. Which one it is can be decided later.
+    pub async fn admit(self: &Arc<Self>) -> Result<Admission<P>, Error> {
         let permit = match self.permits.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => self.wait().await?,
         };
-        let mut free = self.free();
-        let place = choose(free.iter().map(|seat| {
-            let held = match (mode, &seat.edge) {
-                (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
-                (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
-            };
-            (common_prefix(held, context), held.len(), seat.used)
-        }));
-        // A permit is a free seat.
-        let seat = place.map(|i| free.swap_remove(i)).ok_or(Error::Busy)?;
-        Ok(Lease { pool: self.clone(), seat, _permit: permit })
+        Ok(Admission { pool: self.clone(), permit })
     }
 
     async fn wait(&self) -> Result<OwnedSemaphorePermit, Error> {
@@ -113,13 +148,7 @@ impl<P: Pair> Pool<P> {
     /// Empties the caches of all free seats, on both sides.
     pub async fn forget(self: &Arc<Self>) {
         for lease in &mut self.take_all() {
-            lease.seat.cloud_context.clear();
-            if let Some(edge) = &mut lease.seat.edge {
-                edge.keep_common(&[]);
-            }
-            if let Some(cloud) = &mut lease.seat.cloud {
-                self.pair.close(cloud).await;
-            }
+            lease.forget().await;
         }
     }
 
@@ -181,6 +210,17 @@ impl<P: Pair> Lease<P> {
     /// The two models.
     pub fn pair(&self) -> &Arc<P> {
         &self.pool.pair
+    }
+
+    /// Empties this seat's caches, on both sides.
+    async fn forget(&mut self) {
+        self.seat.cloud_context.clear();
+        if let Some(edge) = &mut self.seat.edge {
+            edge.keep_common(&[]);
+        }
+        if let Some(cloud) = &mut self.seat.cloud {
+            self.pool.pair.close(cloud).await;
+        }
     }
 
     /// This seat's sequence of the small model.

@@ -23,7 +23,8 @@ const DEFAULT_BUDGET: f32 = 0.07;
 /// then comes from the cloud.
 const DEFAULT_THRESHOLD: f32 = 0.2;
 
-/// The most budgets that requests can have at the same time; one more resets them all.
+/// The most budgets that requests can have at the same time; one more takes the place of the one that
+/// was not used for longest.
 const MOST_BUDGETS: usize = 64;
 
 /// Routers that need no training, which any request may name.
@@ -287,13 +288,53 @@ pub struct RouterRegistry {
     own: NamedRouter,
     policy: ThresholdPolicy,
     /// A budget holds over many texts, so requests with the same budget share one.
-    budgets: Mutex<HashMap<(String, u32), ThresholdPolicy>>,
+    budgets: Mutex<Budgets>,
+    /// The largest share over all texts, whatever requests ask for.
+    limit: Option<ThresholdPolicy>,
+}
+
+/// Budgets of requests, by router and share, each with the time of its last use.
+#[derive(Debug, Default)]
+struct Budgets {
+    policies: HashMap<(String, u32), (ThresholdPolicy, u64)>,
+    clock: u64,
+}
+
+impl Budgets {
+    fn get(
+        &mut self,
+        key: (String, u32),
+        make: impl FnOnce() -> ThresholdPolicy,
+    ) -> ThresholdPolicy {
+        self.clock += 1;
+        if self.policies.len() >= MOST_BUDGETS && !self.policies.contains_key(&key) {
+            let oldest = self.policies.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.policies.remove(&oldest);
+            }
+        }
+        let (policy, used) = self.policies.entry(key).or_insert_with(|| (make(), 0));
+        *used = self.clock;
+        policy.clone()
+    }
 }
 
 impl RouterRegistry {
     /// The router and policy of requests that name none.
     pub fn new(own: NamedRouter, policy: ThresholdPolicy) -> Self {
-        Self { own, policy, budgets: Mutex::default() }
+        Self { own, policy, budgets: Mutex::default(), limit: None }
+    }
+
+    /// The same, with a largest share of tokens from the cloud over all texts. Where it is reached,
+    /// nobody asks, whatever router, threshold or budget a request has.
+    pub fn limited(self, share: Share) -> Self {
+        let limit = ThresholdPolicy::budget(Budget::new(share.value(), []).strict());
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The largest share of tokens from the cloud over all texts, if there is one.
+    pub fn limit(&self) -> Option<f32> {
+        self.limit.as_ref().and_then(ThresholdPolicy::current_budget).map(|budget| budget.share())
     }
 
     /// The pair's own router.
@@ -329,16 +370,17 @@ impl RouterRegistry {
             (None, None) if router.name == self.own.name => self.policy.clone(),
             (None, None) => default_threshold().into(),
         };
+        let policy = match &self.limit {
+            Some(limit) => policy.limited(limit),
+            None => policy,
+        };
         Ok((router, policy))
     }
 
     fn shared_budget(&self, router: &NamedRouter, share: f32) -> ThresholdPolicy {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (router.name.clone(), share.to_bits());
-        if budgets.len() >= MOST_BUDGETS && !budgets.contains_key(&key) {
-            budgets.clear();
-        }
-        budgets.entry(key).or_insert_with(|| router.budget(share)).clone()
+        budgets.get(key, || router.budget(share))
     }
 }
 
@@ -376,5 +418,45 @@ mod tests {
             assert!(policy(wanted).is_err(), "{name}");
         }
         assert_eq!(registry.names()[0], "mine");
+    }
+
+    #[test]
+    fn many_budgets_do_not_reset_the_one_in_use() {
+        let own = NamedRouter::custom("mine", Arc::new(router::Top1));
+        let registry = RouterRegistry::new(own, default_threshold().into());
+        let budget = |share: f32| {
+            let wanted = RoutingOverrides { budget: Some(share), ..RoutingOverrides::default() };
+            registry.choose(&wanted).unwrap().1
+        };
+        let state = |tokens| decode::BudgetState { aim: 0.1, tokens, routed: 1 };
+        budget(0.5).resume(state(1000));
+        for i in 1..500 {
+            budget(i as f32 / 1000.0).resume(state(1));
+            assert_eq!(budget(0.5).current_budget().unwrap().state().tokens, 1000);
+        }
+        assert!(registry.budgets.lock().unwrap().policies.len() <= MOST_BUDGETS);
+    }
+
+    #[test]
+    fn the_operators_limit_holds_whatever_a_request_asks_for() {
+        let own = NamedRouter::custom("mine", Arc::new(router::Top1));
+        let registry = RouterRegistry::new(own, default_threshold().into());
+        let registry = registry.limited(Share::new(0.1).unwrap());
+        assert!(registry.limit().is_some_and(|share| (share - 0.1).abs() < 1e-6));
+        let always = RoutingOverrides {
+            router: Some("always".into()),
+            threshold: Some(Threshold::ALWAYS),
+            ..RoutingOverrides::default()
+        };
+        let policy = || registry.choose(&always).unwrap().1;
+        let mut asked = 0;
+        for _ in 0..1000 {
+            // A new request each time: the limit is over all of them.
+            let policy = policy();
+            let ask = policy.threshold() == Threshold::ALWAYS;
+            asked += usize::from(ask);
+            policy.observe(1, if ask { decode::Source::Cloud } else { decode::Source::Edge });
+        }
+        assert!((50..=101).contains(&asked), "{asked} of 1000");
     }
 }

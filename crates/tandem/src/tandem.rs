@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use decode::{Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
-use tokio::task::spawn_blocking;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
-    Answer, Builder, Error, Generation, Lease, Mode, Models, Pair, Prompt, Request,
-    ResolvedRequest, RouterRegistry, pool::Pool,
+    Admission, Answer, Builder, Error, Generation, Lease, Mode, Models, Owner, Pair, Prompt,
+    Request, ResolvedRequest, RouterRegistry, pool::Pool,
 };
 
 /// The options of requests that leave them open.
@@ -35,8 +35,12 @@ pub struct Tandem<P: Pair = Models> {
     shared: Arc<Shared<P>>,
 }
 
+/// Prompts that are tokenized at the same time. It takes a core each, which the models need too.
+const MOST_TOKENIZING: usize = 2;
+
 struct Shared<P: Pair> {
     pool: Arc<Pool<P>>,
+    tokenizing: Arc<Semaphore>,
     routers: RouterRegistry,
     defaults: Defaults,
 }
@@ -63,7 +67,8 @@ impl<P: Pair> Tandem<P> {
         (seats, queue): (usize, usize),
     ) -> Self {
         let pool = Arc::new(Pool::new(pair, seats, queue));
-        Self { shared: Arc::new(Shared { pool, routers, defaults }) }
+        let tokenizing = Arc::new(Semaphore::new(MOST_TOKENIZING));
+        Self { shared: Arc::new(Shared { pool, tokenizing, routers, defaults }) }
     }
 
     /// The two models.
@@ -98,8 +103,10 @@ impl<P: Pair> Tandem<P> {
 
     /// Starts a text. Mistakes that are found before the first token are errors here.
     pub async fn generate(&self, request: impl Into<Request>) -> Result<Generation<P>, Error> {
+        let admission = self.admit().await?;
         let request = self.resolve(request.into()).await?;
-        self.lease(request.mode, &request.tokens).await?.begin(request).await
+        let lease = admission.lease(request.mode, &request.tokens, Owner::default());
+        lease.await?.begin(request).await
     }
 
     /// Generates a text to its end.
@@ -149,10 +156,18 @@ impl<P: Pair> Tandem<P> {
         } else if !pair.has_edge() {
             return Ok(vec![]);
         }
-        // Tokenizing a long prompt takes so long that it would delay other tasks of this thread.
+        self.check_size(prompt)?;
+        let permit = self.shared.tokenizing.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| Error::Stopping)?;
+        // Tokenizing a long prompt takes so long that it would delay other tasks of this thread. It
+        // keeps its permit to its end, also where nobody waits for it any more.
         let (there, prompt) = (pair.clone(), prompt.clone());
-        let tokens = spawn_blocking(move || there.tokens(&prompt)).await;
-        let tokens = tokens.map_err(|e| Error::Internal(e.to_string()))??;
+        let work = move || {
+            let tokens = there.tokens(&prompt);
+            drop(permit);
+            tokens
+        };
+        let tokens = spawn_blocking(work).await.map_err(|e| Error::Internal(e.to_string()))??;
         if tokens.is_empty() {
             return Err(SessionError::EmptyPrompt.into());
         }
@@ -163,10 +178,40 @@ impl<P: Pair> Tandem<P> {
         Ok(tokens)
     }
 
+    /// Refuses a prompt that cannot fit the context, whatever its tokens are. That costs nothing, so
+    /// it is asked before anything is done for a prompt.
+    pub fn check_size(&self, prompt: &Prompt) -> Result<(), Error> {
+        let context = self.pair().context();
+        let (parts, bytes) = match prompt {
+            Prompt::Messages(messages) => {
+                (messages.len(), messages.iter().map(|m| m.content.len()).sum())
+            }
+            Prompt::Text(text) => (1, text.len()),
+            Prompt::Tokens(tokens) => (tokens.len(), 0),
+        };
+        // Each message and each id is a token at least, and no token is longer than the longest.
+        let longest = if bytes > context { self.pair().longest_token() } else { usize::MAX };
+        let tokens = parts.max(bytes.div_ceil(longest));
+        match tokens > context {
+            true => Err(Error::PromptTooLarge { tokens, context }),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for a free seat, in the order of requests.
+    pub async fn admit(&self) -> Result<Admission<P>, Error> {
+        self.shared.pool.admit().await
+    }
+
+    /// Waits until a model cannot be used any more, and says why.
+    pub async fn failure(&self) -> String {
+        self.pair().failure().await
+    }
+
     /// Takes the free seat whose cache has most of this prompt, to generate several texts on it or to
     /// use the models directly.
     pub async fn lease(&self, mode: Mode, prompt: &[Token]) -> Result<Lease<P>, Error> {
-        self.shared.pool.take(prompt, mode).await
+        self.admit().await?.lease(mode, prompt, Owner::default()).await
     }
 
     /// Empties the caches of all free seats, on both sides.

@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Subcommand};
 #[cfg(not(feature = "lab"))]
 use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
-use crate::config::{count, up_to};
+use crate::config::{between, count, up_to};
 
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -23,7 +23,7 @@ pub enum BenchCommand {
     Original(Box<BenchOriginalArgs>),
     /// What the edge server costs in addition to decoding, for one text and for several at once, in
     /// mode small
-    Serve(BenchServeArgs),
+    Serve(Box<BenchServeArgs>),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -33,7 +33,7 @@ pub struct BenchEdgeArgs {
     pub tokens: usize,
 
     /// The length of the context to decode in, if longer than the prompt
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 1_048_576>)]
     pub behind: usize,
 
     /// Runs of each kind, in turn; the median counts
@@ -63,7 +63,7 @@ pub struct BenchAgreeArgs {
     pub data: std::path::PathBuf,
 
     /// Only the first N questions
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<usize>,
 
     /// Tokens that the reference writes after each question; both models are compared at each
@@ -88,7 +88,8 @@ pub struct BenchAskArgs {
         long,
         value_name = "N,…",
         value_delimiter = ',',
-        default_value = "128,256,512,1024,2048,4096"
+        default_value = "128,256,512,1024,2048,4096",
+        value_parser = up_to::<1_048_576>
     )]
     pub lengths: Vec<usize>,
 

@@ -9,7 +9,7 @@ use lab::eval::TaskName;
 use super::{PairArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::config::count;
+use crate::config::{between, count, up_to};
 
 #[derive(Debug, ClapArgs)]
 pub struct EvalArgs {
@@ -25,7 +25,7 @@ pub struct EvalArgs {
     pub limit: Option<usize>,
 
     /// Skip this many questions first
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 1_000_000>)]
     pub skip: usize,
 
     /// Shares of tokens from the cloud to measure at
@@ -65,7 +65,7 @@ pub struct EvalArgs {
     pub no_large: bool,
 
     /// Questions answered at the same time
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<256>)]
     pub parallel: usize,
 
     /// Stop an answer after this many tokens; 1024 for gsm8k and math, else 160

@@ -214,7 +214,7 @@ pub struct SamplingArgs {
     pub top_p: f32,
 
     /// Draw from the K most likely tokens; 0 for all
-    #[arg(long, value_name = "K", default_value_t = 0, help_heading = "Sampling")]
+    #[arg(long, value_name = "K", default_value = "0", value_parser = between::<0, 1_000_000>, help_heading = "Sampling")]
     pub top_k: usize,
 
     /// Draw from tokens at least this likely, relative to the most likely
@@ -371,6 +371,9 @@ pub struct CloudArgs {
     #[arg(long, value_name = "KEY", env = "TANDEM_CLOUD_KEY", hide_env_values = true)]
     pub key: Option<String>,
 
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
     /// The large model: a GGUF file, a name from `tandem pull --list`, or hf:OWNER/REPO[:FILE or
     /// QUANT] once it is pulled. Without it, that of the pair
     #[arg(long, visible_alias = "model", value_name = "MODEL")]
@@ -389,7 +392,8 @@ pub struct CloudArgs {
     pub preset: Option<String>,
 
     /// The most sessions at once; a new one replaces the least recently used
-    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    // As many as llama.cpp batches.
+    #[arg(long, value_name = "N", default_value = "8", value_parser = up_to::<256>)]
     pub sessions: usize,
 
     /// Cached tokens of all sessions together: memory for them is allocated, and when it is full the

@@ -8,7 +8,7 @@ use decode::Threshold;
 use super::{EdgeArgs, MachineArgs, PairArgs, SYSTEM};
 use tandem::RouterSpec;
 
-use crate::config::count;
+use crate::config::{between, count, up_to};
 
 #[derive(Debug, ClapArgs)]
 pub struct RouterArgs {
@@ -48,7 +48,7 @@ pub struct CollectArgs {
     pub answer_first: bool,
 
     /// Roll out at most this many of the positions that neither model got right
-    #[arg(long, value_name = "N", default_value = "2000")]
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = between::<0, 1_000_000>)]
     pub rollouts: usize,
 
     /// Also roll out the positions that only the cloud got right, before the others, so that a token
@@ -70,7 +70,7 @@ pub struct CollectArgs {
     pub threshold: Threshold,
 
     /// Examples processed at the same time
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "4", value_parser = up_to::<256>)]
     pub parallel: usize,
 
     /// The seed that chooses the positions to roll out

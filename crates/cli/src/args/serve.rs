@@ -4,8 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args as ClapArgs;
 
-use super::GenerateArgs;
-use crate::config::{count, time};
+use tandem::{Mode, Share};
+
+use super::{GenerateArgs, words};
+use crate::config::{between, count, time, up_to};
 
 #[derive(Debug, ClapArgs)]
 pub struct ServeArgs {
@@ -13,11 +15,11 @@ pub struct ServeArgs {
     pub listening: ListenArgs,
 
     /// Texts generated at the same time; each keeps its conversation in memory
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count, help_heading = "Server")]
+    #[arg(long, value_name = "N", default_value = "4", value_parser = up_to::<256>, help_heading = "Server")]
     pub parallel: usize,
 
     /// Requests that may wait; further ones get status 503
-    #[arg(long, value_name = "N", default_value = "32", help_heading = "Server")]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = between::<0, 100_000>, help_heading = "Server")]
     pub queue: usize,
 
     /// How long one answer may take
@@ -29,7 +31,53 @@ pub struct ServeArgs {
     pub shutdown_limit: Duration,
 
     #[command(flatten)]
+    pub allowed: AllowedArgs,
+
+    #[command(flatten)]
     pub generate: GenerateArgs,
+}
+
+/// What the operator allows, whatever requests ask for.
+#[derive(Debug, ClapArgs)]
+pub struct AllowedArgs {
+    /// The modes that requests may have, with commas between; all without it
+    #[arg(
+        long,
+        value_name = "MODES",
+        value_delimiter = ',',
+        value_parser = words::mode(),
+        help_heading = "Limits"
+    )]
+    pub modes: Vec<Mode>,
+
+    /// The largest share of tokens from the cloud, over all requests and at every moment, whatever
+    /// they ask for
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Limits")]
+    pub max_share: Option<Share>,
+
+    /// The longest that a text waits for a cloud that fails, with "wait" as its policy
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, help_heading = "Limits")]
+    pub max_wait: Duration,
+
+    /// Requests that each key may make in a minute
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Limits")]
+    pub key_requests: Option<usize>,
+
+    /// Tokens that each key may have from the cloud in a minute
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Limits")]
+    pub key_cloud_tokens: Option<usize>,
+}
+
+/// A certificate to encrypt with.
+#[derive(Debug, ClapArgs)]
+pub struct TlsArgs {
+    /// Encrypt with this certificate (PEM), with those of its authorities behind it
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Encryption")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Encryption")]
+    pub tls_key: Option<PathBuf>,
 }
 
 /// Where to listen, and who may use the API.
@@ -53,6 +101,9 @@ pub struct ListenArgs {
     /// A file with more keys, one on each line
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub api_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Allow pages of this origin to use the API; "*" for all; may be given several times
     #[arg(long, value_name = "ORIGIN", help_heading = "Server")]

@@ -6,7 +6,7 @@ use anyhow::Context;
 use cloud::service::Collector;
 use engine::{Compute, LoadOptions};
 use server::{
-    cloud::{Config, LazyModel, app, run},
+    cloud::{Config, LazyModel, app, run_with},
     http::Keys,
 };
 use tandem::{LocalCloud, Store, preset};
@@ -14,14 +14,9 @@ use tokio::net::TcpListener;
 
 use crate::{args::CloudArgs, config::UsageError, interrupt::interrupted, show::say};
 
-/// As many as llama.cpp batches.
-const MOST_SESSIONS: usize = 256;
-
 pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
-    if args.sessions > MOST_SESSIONS {
-        return Err(UsageError(format!("--sessions must be at most {MOST_SESSIONS}")).into());
-    }
     let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
+    let (tls, scheme) = args.tls.config()?;
     let store = Store::open()?.with_pair(args.pair.as_deref())?;
     let mut cloud = LocalCloud { model: args.cloud_model, adapters: args.cloud_adapter };
     if let Some(preset) = &args.preset {
@@ -48,9 +43,21 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         let folder = folder.display();
         say(&format!("collecting what edges with --share-states send in {folder}"));
     }
-    say(&format!("listening on http://{address}"));
+    say(&format!("listening on {scheme}://{address}"));
     let config = Config { keys, loopback, collector: collector.clone(), ..Config::default() };
-    run(listener, app(model, config), interrupted()).await?;
+    let failed = model.watch();
+    let mut failure = None;
+    let shutdown = async {
+        tokio::select! {
+            () = interrupted() => {}
+            // Whoever watches this process can start it again; a cloud without a model cannot help.
+            reason = failed => failure = Some(reason),
+        }
+    };
+    run_with(listener, tls, app(model, config), shutdown).await?;
+    if let Some(reason) = failure {
+        anyhow::bail!("the model cannot be used any more: {reason}");
+    }
     if let Some(collector) = collector {
         collector.finish();
     }

@@ -5,15 +5,15 @@ use std::{fs, process::ExitCode, sync::Arc, time::Duration};
 use anyhow::Context;
 use axum::http::HeaderValue;
 use server::{
-    edge::{Config, Cors, Server, ServerInfo, app},
-    http::{BodyLimits, Keys},
-    listen::{ServerLimits, listen},
+    edge::{Allowed, Config, Cors, Mode, Server, ServerInfo, app},
+    http::{BodyLimits, Keys, Quota},
+    listen::{ServerLimits, listen_with},
 };
 use tandem::{CloudLocation, Models, Tandem};
 use tokio::net::TcpListener;
 
 use crate::{
-    args::{ListenArgs, ServeArgs},
+    args::{AllowedArgs, ListenArgs, ServeArgs},
     config::{UsageError, note_fallback},
     interrupt::interrupted,
     show::say,
@@ -23,16 +23,30 @@ use crate::{
 const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    // Before anything is loaded.
+    allowed(&args)?;
     let listening = &args.listening;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)
     })?;
     let address = listener.local_addr()?;
+    let (tls, scheme) = listening.tls.config()?;
     let tandem = pair(&args, args.parallel)?;
     let server = build(&args, tandem, address.ip().is_loopback()).await?;
-    say(&format!("listening on http://{address}"));
+    say(&format!("listening on {scheme}://{address}"));
     let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
-    listen(listener, app(&server), limits, interrupted()).await?;
+    let mut failure = None;
+    let shutdown = async {
+        tokio::select! {
+            () = interrupted() => {}
+            // Whoever watches this process can start it again; a server without models cannot help.
+            reason = server.failure() => failure = Some(reason),
+        }
+    };
+    listen_with(listener, tls, app(&server), limits, shutdown).await?;
+    if let Some(reason) = failure {
+        anyhow::bail!("the models cannot be used any more: {reason}");
+    }
     server.close().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -41,6 +55,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
     // Requests choose the mode: the router is chosen in any case.
     let builder = args.generate.builder()?.any_mode().seats(seats).queue(args.queue);
+    let mut builder = builder.max_wait(args.allowed.max_wait);
+    if let Some(share) = args.allowed.max_share {
+        builder = builder.max_share(share.value());
+    }
     let tandem = builder.build()?;
     note_fallback(&tandem);
     Ok(tandem)
@@ -62,8 +80,25 @@ pub async fn build(
         cors: cors(&args.listening.cors)?,
         time: args.time_limit,
         body: BODY,
+        allowed: allowed(args)?,
     };
     Ok(Server::new(tandem, config).await?)
+}
+
+/// What requests may ask for. What they get where they ask for nothing must be among it.
+fn allowed(args: &ServeArgs) -> Result<Allowed, UsageError> {
+    let AllowedArgs { modes, max_share, key_requests, key_cloud_tokens, .. } = &args.allowed;
+    let modes = if modes.is_empty() { Mode::ALL.to_vec() } else { modes.clone() };
+    let mode = args.generate.mode;
+    if !modes.contains(&mode) {
+        return Err(UsageError(format!("--modes does not allow the server's own --mode {mode}")));
+    }
+    if mode == Mode::Large && max_share.is_some_and(|share| share.value() < 1.0) {
+        return Err(UsageError("--max-share does not allow --mode large".into()));
+    }
+    let number = |n: Option<usize>| n.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let quota = Quota { requests: number(*key_requests), cloud_tokens: number(*key_cloud_tokens) };
+    Ok(Allowed { modes, quota })
 }
 
 /// No address: callers are told of it.

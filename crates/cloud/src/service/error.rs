@@ -82,7 +82,9 @@ impl From<EngineError> for ServiceError {
             }
             // Others take the room, and all of them are at work.
             EngineError::Full { .. } | EngineError::NoSequence { .. } => Self::Busy,
-            EngineError::Template { .. } => Self::invalid(error.to_string()),
+            EngineError::Template { .. } | EngineError::Tokenize { .. } => {
+                Self::invalid(error.to_string())
+            }
             other => Self::model(&other),
         }
     }

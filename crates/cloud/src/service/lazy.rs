@@ -26,6 +26,21 @@ impl LazyModel {
         Ok((model, if was_loaded { Duration::ZERO } else { started.elapsed() }))
     }
 
+    /// Waits until it cannot be used any more, and says why.
+    pub async fn failure(&self) -> String {
+        self.compute.failure().await
+    }
+
+    /// The same, for whoever has given the model away.
+    pub fn watch(&self) -> impl Future<Output = String> + Send + use<> {
+        let compute = self.compute.clone();
+        async move { compute.failure().await }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.compute.has_failed()
+    }
+
     pub fn loaded(&self) -> Option<&Model> {
         self.cell.get()
     }

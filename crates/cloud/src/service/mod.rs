@@ -4,6 +4,7 @@
 //! - [`Service`]: open, next, score, close; one file each for what takes more than a few lines
 //! - `sessions`: who is here, and who has to leave when memory is full
 //! - `conversation`: what was accepted, in the cloud's own tokens; pure
+//! - `tokens`: from texts to tokens, long ones apart
 //! - `writer`: the next tokens, or the next word
 //! - [`collector`]: what edges see, for a service that collects it
 //! - [`lazy`]: the model, loaded when the first session needs it
@@ -19,11 +20,12 @@ mod next;
 mod open;
 mod score;
 mod sessions;
+mod tokens;
 mod writer;
 
 use std::{fmt, sync::Arc};
 
-use self::sessions::Sessions;
+use self::{sessions::Sessions, tokens::Tokenizing};
 use crate::protocol::{Cost, Health};
 
 pub use collector::{Collector, Observation, SampleCounts};
@@ -57,6 +59,7 @@ pub struct Service {
     model: LazyModel,
     config: ServiceConfig,
     sessions: Sessions,
+    tokenizing: Tokenizing,
 }
 
 impl fmt::Debug for Service {
@@ -68,7 +71,8 @@ impl fmt::Debug for Service {
 impl Service {
     /// Nothing is loaded before the first session.
     pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
-        Self { model, config, sessions: Sessions::default() }
+        let (sessions, tokenizing) = (Sessions::default(), Tokenizing::default());
+        Self { model, config, sessions, tokenizing }
     }
 
     /// Ends a session and frees its memory.
@@ -79,13 +83,18 @@ impl Service {
     /// What there is; loads nothing.
     pub fn health(&self) -> Health {
         Health {
-            status: "ok".into(),
+            status: if self.model.has_failed() { "failed" } else { "ok" }.into(),
             service: "tandem-cloud".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             loaded: self.model.loaded().is_some(),
             sessions: self.sessions.count(),
             footprint: self.model.loaded().map(|model| model.footprint()),
         }
+    }
+
+    /// Waits until the model cannot be used any more, and says why.
+    pub async fn failure(&self) -> String {
+        self.model.failure().await
     }
 
     pub fn sessions(&self) -> usize {

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::{
     Service, ServiceError, collector,
-    sessions::advance,
     writer::{self, Task, milliseconds},
 };
 use crate::protocol::{NextRequest, NextResponse, Prefix};
@@ -33,7 +32,8 @@ impl Service {
             likeliest: seen.is_some(),
         };
         task.validate(session.conversation.exchange)?;
-        advance(session, &Prefix { position: next.position, hash: next.hash }, &next.append)?;
+        let prefix = Prefix { position: next.position, hash: next.hash };
+        self.advance(session, &prefix, &next.append).await?;
         let position = session.conversation.position();
         let (mut answer, likeliest) = writer::write(session, &self.sessions, &task).await?;
         answer.cost.queued_ms += milliseconds(waited);

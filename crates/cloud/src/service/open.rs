@@ -1,22 +1,18 @@
 //! Begins a conversation.
 
-use decode::{Exchange, Token, Vocabulary};
-use engine::Model;
+use decode::{Exchange, Vocabulary};
 
 use super::{
-    Service, ServiceError,
-    collector::SharedStates,
-    conversation::{Conversation, known},
-    sessions::Session,
+    Service, ServiceError, collector::SharedStates, conversation::Conversation, sessions::Session,
     writer::milliseconds,
 };
-use crate::protocol::{EdgeModel, OpenRequest, OpenResponse, Prompt, Sharing};
+use crate::protocol::{EdgeModel, OpenRequest, OpenResponse, Sharing};
 
 impl Service {
     /// Opens a session; loads the model if it is not in memory yet.
     pub async fn open(&self, open: OpenRequest) -> Result<OpenResponse, ServiceError> {
         let (model, load) = self.model.get().await?;
-        let prompt = tokens(model, &open.prompt)?;
+        let prompt = self.prompt(model, open.prompt).await?;
         if prompt.is_empty() {
             return Err(ServiceError::invalid("the prompt is empty"));
         }
@@ -66,16 +62,6 @@ impl Service {
             Ok(()) => Ok((Some(shared), Some(Sharing::Welcome))),
             Err(reason) => Ok((None, Some(Sharing::Refused(reason)))),
         }
-    }
-}
-
-fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<Token>, ServiceError> {
-    let vocabulary = model.vocabulary();
-    match prompt {
-        Prompt::Messages(messages) if messages.is_empty() => Ok(vec![]),
-        Prompt::Messages(messages) => Ok(vocabulary.prompt(messages)?),
-        Prompt::Text(text) => Ok(vocabulary.raw_prompt(text)),
-        Prompt::Tokens(ids) => known(vocabulary.as_ref(), ids).map(|()| ids.clone()),
     }
 }
 

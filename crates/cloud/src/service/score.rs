@@ -5,11 +5,7 @@ use std::time::Instant;
 use decode::{AnswerToken, Edge, Token, Vocabulary, text::TextStream};
 use engine::EngineError;
 
-use super::{
-    Service, ServiceError,
-    sessions::{Session, advance},
-    writer::milliseconds,
-};
+use super::{Service, ServiceError, sessions::Session, writer::milliseconds};
 use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 
 impl Service {
@@ -22,9 +18,11 @@ impl Service {
         let started = Instant::now();
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
-        advance(session, &Prefix { position: score.position, hash: score.hash }, &score.append)?;
-        let vocabulary = session.sequence.model().vocabulary().clone();
-        let given = session.conversation.encode(vocabulary.as_ref(), &score.continuation)?;
+        let prefix = Prefix { position: score.position, hash: score.hash };
+        self.advance(session, &prefix, &score.append).await?;
+        let model = session.sequence.model();
+        let vocabulary = model.vocabulary().clone();
+        let given = self.continuation(model, &session.conversation, score.continuation).await?;
         if given.is_empty() {
             return Err(ServiceError::invalid("the continuation is empty"));
         }

@@ -10,7 +10,7 @@ use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{collector::SharedStates, conversation::Conversation, error::ServiceError};
-use crate::protocol::{NextResponse, Piece, Prefix};
+use crate::protocol::NextResponse;
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const MAX_EVICTED: usize = 4096;
@@ -24,17 +24,6 @@ pub(crate) struct Session {
     pub last: Option<(u64, NextResponse)>,
     /// The states its edge shares, if it does.
     pub shared: Option<SharedStates>,
-}
-
-/// Brings a session to where its caller is.
-pub(crate) fn advance(
-    session: &mut Session,
-    prefix: &Prefix,
-    append: &Piece,
-) -> Result<(), ServiceError> {
-    let model = session.sequence.model();
-    let (vocabulary, limit) = (model.vocabulary().clone(), model.context());
-    session.conversation.advance(vocabulary.as_ref(), prefix, append, limit)
 }
 
 type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
@@ -107,7 +96,8 @@ impl Sessions {
         oldest.sort_unstable_by_key(|(used, ..)| *used);
         for (_, id, shared) in oldest {
             if let Ok(mut session) = shared.try_lock() {
-                tracing::info!(session = id, "evicted to make room");
+                // Not its whole id: that is the right to use a session.
+                tracing::info!(session = id.get(..4), "evicted to make room");
                 // Dropping the sequence frees its part of the cache.
                 session.take();
                 table.live.remove(&id);

@@ -7,9 +7,11 @@ use std::{
 };
 
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Sampling, Token, fake::FakeModel,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, OnCloudError, Sampling, Token,
+    fake::FakeModel,
 };
-use tandem_cloud::Remote;
+use tandem_cloud::{Remote, Settings};
+use tokio::time::timeout;
 
 use crate::common::{Dialect, Fake, Mood};
 
@@ -246,4 +248,34 @@ async fn a_pretended_network_takes_its_time_and_counts_against_the_deadline() {
     remote.open().await.unwrap();
     let late = ask(&mut remote, &fake, 1).await.unwrap_err();
     assert!(matches!(late, CloudError::TimedOut { .. }), "{late}");
+}
+
+#[tokio::test]
+async fn a_text_waits_for_its_cloud_as_long_as_it_may() {
+    let fake = Fake::start(Dialect::VllmCompletions, 3).await;
+    let most = Duration::from_millis(700);
+    let settings =
+        Settings { on_error: OnCloudError::Wait, max_wait: Some(most), ..fake.settings() };
+    let mut remote = fake.remote(settings);
+    remote.open().await.unwrap();
+    fake.feel(Mood::Resets);
+    let started = Instant::now();
+    // It does not wait for ever.
+    let waited = timeout(Duration::from_secs(30), ask(&mut remote, &fake, 1)).await.unwrap();
+    assert!(waited.is_err());
+    assert!(started.elapsed() >= most);
+    // A cloud that is back in time is asked.
+    fake.feel(Mood::Well);
+    let most = Duration::from_secs(20);
+    let settings =
+        Settings { on_error: OnCloudError::Wait, max_wait: Some(most), ..fake.settings() };
+    let mut remote = fake.remote(settings);
+    remote.open().await.unwrap();
+    fake.feel(Mood::Resets);
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        fake.feel(Mood::Well);
+    };
+    let (answer, ()) = tokio::join!(ask(&mut remote, &fake, 1), later);
+    answer.unwrap();
 }

@@ -4,7 +4,7 @@ use std::{ptr::NonNull, slice, sync::Arc};
 
 use llama_cpp_sys_2 as sys;
 
-use super::{LOGGED_ERRORS, Model, logged_error, start};
+use super::{LOGGED_ERRORS, Model, guard, logged_error, start};
 use crate::{
     context::{self, DecodeError, Entry, Sizes},
     vocabulary::Tokenizer as _,
@@ -137,7 +137,7 @@ impl context::Context for Context {
             if hidden != self.hidden {
                 sys::llama_set_embeddings(self.context.as_ptr(), hidden);
             }
-            sys::llama_decode(self.context.as_ptr(), self.batch)
+            guard::decode(self.context.as_ptr(), self.batch).map_err(DecodeError::Failed)?
         };
         self.hidden = hidden;
         self.outputs = entries.iter().map(|e| hidden || e.output).collect();

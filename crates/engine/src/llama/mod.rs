@@ -4,13 +4,16 @@
 //! - `model`: weights and vocabulary, read-only once loaded and shared between threads
 //! - `context`: caches and computing, by one thread at a time
 //! - `header`: the metadata of a file, before it is loaded
+//! - `guard`: exceptions and assertions of C++; `pieces`: long texts, cut before they are tokenized
 //!
 //! Every index and id is checked before it crosses into C++, where a wrong one would abort.
 #![expect(unsafe_code, reason = "the one place where llama.cpp is called")]
 
 mod context;
+mod guard;
 mod header;
 mod model;
+mod pieces;
 
 pub use context::Context;
 pub use header::Header;
@@ -66,6 +69,7 @@ fn start() -> Result<(), String> {
             sys::llama_log_set(Some(log), ptr::null_mut());
             sys::llama_backend_init();
         }
+        guard::speak_before_aborting();
         load_back_ends()
     });
     LOGGED_ERRORS.take();

@@ -4,13 +4,21 @@ use std::{
     ffi::CStr,
     path::Path,
     ptr::{self, NonNull},
+    thread,
 };
 
 use decode::Token;
 use llama_cpp_sys_2 as sys;
 
-use super::{c_path, logged_error, start};
+use super::{c_path, guard, logged_error, pieces, start};
 use crate::vocabulary::Tokenizer;
+
+/// Texts up to this many bytes are tokenized where they are: the recursion of a regular expression,
+/// about a kilobyte for a character, stays well below any thread's stack.
+const SHORT_TEXT: usize = 256;
+
+/// Room for that recursion over a whole piece of a long text. Only what is used takes memory.
+const STACK_BYTES: usize = 256 << 20;
 
 pub struct Model {
     pub(super) model: NonNull<sys::llama_model>,
@@ -80,6 +88,11 @@ impl Model {
         usize::try_from(unsafe { sys::llama_model_n_ctx_train(self.model.as_ptr()) }).unwrap_or(0)
     }
 
+    fn tokens(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {
+        let tokens = guard::tokenize(self.vocab, text, special)?;
+        Ok(tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect())
+    }
+
     /// The id as llama.cpp takes it; `None` outside the vocabulary.
     pub(super) fn id(&self, token: Token) -> Option<sys::llama_token> {
         let id = i32::try_from(token.0).ok()?;
@@ -88,14 +101,24 @@ impl Model {
 }
 
 impl Tokenizer for Model {
-    fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
-        let Ok(length) = i32::try_from(text.len()) else { return vec![] };
-        let start = text.as_ptr().cast();
-        let tokens = filled(text.len() + 8, |tokens, room| {
-            // SAFETY: text and buffer are passed with their true lengths.
-            unsafe { sys::llama_tokenize(self.vocab, start, length, tokens, room, false, special) }
-        });
-        tokens.into_iter().map(|t: i32| Token(t.cast_unsigned())).collect()
+    fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {
+        if text.len() <= SHORT_TEXT {
+            return self.tokens(text, special);
+        }
+        let tokenize = || {
+            // Only these vocabularies split with regular expressions. Others would see an edge of
+            // the text where there is none, and so would a special token that is cut.
+            // SAFETY: the vocabulary is alive.
+            let kind = unsafe { sys::llama_vocab_type(self.vocab) };
+            let cut = kind == sys::LLAMA_VOCAB_TYPE_BPE && !special;
+            let pieces = if cut { pieces::cut(text) } else { vec![text] };
+            let mut tokens = vec![];
+            for piece in pieces {
+                tokens.extend(self.tokens(piece, special)?);
+            }
+            Ok(tokens)
+        };
+        on_large_stack(tokenize)
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
@@ -153,6 +176,16 @@ impl Tokenizer for Model {
         // SAFETY: the vocabulary is alive.
         usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
     }
+}
+
+/// Runs on a thread with room for the recursion of regular expressions.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("tokenize".into()).stack_size(STACK_BYTES);
+        let started = thread.spawn_scoped(scope, work);
+        let started = started.map_err(|e| format!("no thread to tokenize on: {e}"))?;
+        started.join().unwrap_or_else(|_| Err("the tokenizer failed".into()))
+    })
 }
 
 /// A buffer that llama.cpp fills; `fill` gets its address and its length.

@@ -69,12 +69,31 @@ impl Cache {
         self.growing.as_ref().map(|growing| growing.length)
     }
 
-    /// Takes what came out of a run as the past of the next.
-    pub fn take(presents: &mut SessionOutputs<'_>, layout: &Layout) -> Option<Vec<DynValue>> {
+    /// Takes what came out of a run as the past of the next: as many tokens as were read. A model
+    /// with a sliding window would return fewer, and could not be cut back.
+    pub fn take(
+        presents: &mut SessionOutputs<'_>,
+        layout: &Layout,
+        tokens: usize,
+    ) -> ort::Result<Vec<DynValue>> {
         if layout.in_place {
-            return Some(vec![]);
+            return Ok(vec![]);
         }
-        layout.caches.iter().map(|pair| presents.remove(&pair.present)).collect()
+        let take = |pair: &CachePair| {
+            let name = &pair.present;
+            let missing = || ort::Error::new(format!("the model returned no {name}"));
+            let tensor = presents.remove(name).ok_or_else(missing)?;
+            let numbers: i64 = tensor.shape().iter().product();
+            let expected = pair.heads * tokens * pair.head;
+            if usize::try_from(numbers).is_ok_and(|numbers| numbers == expected) {
+                return Ok(tensor);
+            }
+            Err(ort::Error::new(format!(
+                "the model's cache {name} does not hold the {tokens} tokens it was given: sliding \
+                 windows are not supported"
+            )))
+        };
+        layout.caches.iter().map(take).collect()
     }
 
     /// Stores the tensors that [`take`](Self::take) took, which hold this many tokens.
@@ -113,7 +132,10 @@ fn truncated<T: PrimitiveTensorElementType + std::fmt::Debug + Copy>(
     let (_, from) = tensor.try_extract_tensor::<T>()?;
     let mut shorter = Tensor::<T>::new(allocator, [1, pair.heads, keep, pair.head])?;
     let (_, to) = shorter.extract_tensor_mut();
-    let (row, kept) = (from.len() / pair.heads, keep * pair.head);
+    let (row, kept) = (from.len() / pair.heads.max(1), keep * pair.head);
+    if kept == 0 || kept > row {
+        return Err(ort::Error::new("the model's cache is shorter than the tokens it was given"));
+    }
     for (to, from) in to.chunks_mut(kept).zip(from.chunks(row)) {
         to.copy_from_slice(&from[..kept]);
     }

@@ -85,6 +85,10 @@ impl OnnxContext {
     /// Reads one token, to check that the graph can be run with this layout and to learn its sizes.
     fn probe(&mut self) -> Result<(), EngineError> {
         let (logits, hidden) = self.run(0, 0, &[0])?;
+        if logits.numbers.is_empty() || hidden.numbers.is_empty() {
+            let reason = "the model returned no logits or no hidden state".into();
+            return Err(EngineError::Decode { reason });
+        }
         self.vocabulary = logits.numbers.len();
         self.hidden_len = hidden.numbers.len();
         self.passed[0] = 0;
@@ -115,6 +119,10 @@ impl OnnxContext {
                     Some(TokenOutput { logits: row(&logits)?, hidden: row(&states)? })
                 });
                 match output {
+                    Some(None) if part.len() == 1 => {
+                        let reason = "the model returned no logits or no hidden state for a token";
+                        return Err(DecodeError::Failed(reason.into()));
+                    }
                     Some(None) => {
                         // The graph returns only the last position, so these are read one by one.
                         self.pruned = true;
@@ -200,10 +208,9 @@ impl OnnxContext {
         };
         let logits = rows(&layout.logits, self.vocabulary)?;
         let hidden = rows(&layout.hidden, self.hidden_len)?;
-        let presents = Cache::take(&mut outputs, layout);
+        let presents = Cache::take(&mut outputs, layout, total);
         drop(outputs);
-        let presents = presents.ok_or_else(|| ort::Error::new("the model returned no caches"))?;
-        cache.keep(presents, total);
+        cache.keep(presents?, total);
         Ok((logits, hidden))
     }
 

@@ -51,7 +51,8 @@ impl JsonTokenizer {
         plain.set_encode_special_tokens(true);
         let json = folder.json("tokenizer.json")?.unwrap_or_default();
         let config = folder.json("tokenizer_config.json")?.unwrap_or_default();
-        let tokens = token_texts(&special, &json, logits);
+        let tokens = token_texts(&special, &json, logits)
+            .map_err(|reason| EngineError::ModelFile { path: path.clone(), reason })?;
         let named = |key: &str| special.token_to_id(&content(config.get(key)?)?).map(Token);
         let (bos, eos) = (named("bos_token"), named("eos_token"));
         let add_bos = config.get("add_bos_token").and_then(Json::as_bool).unwrap_or(false);
@@ -110,8 +111,15 @@ fn template(folder: &Folder, config: &Json) -> Result<Option<String>, EngineErro
     })
 }
 
+/// The largest vocabulary that is believed: a single id decides how many tokens there are.
+const MOST_TOKENS: usize = 1 << 22;
+
 /// Every token's spelling, as many as there are logits.
-fn token_texts(inner: &HfTokenizer, json: &Json, logits: usize) -> Vec<Option<TokenText>> {
+fn token_texts(
+    inner: &HfTokenizer,
+    json: &Json,
+    logits: usize,
+) -> Result<Vec<Option<TokenText>>, String> {
     let byte_level = has_kind(json.get("decoder"), "ByteLevel");
     let letters = byte_letters();
     let added: HashMap<u32, bool> = inner
@@ -121,6 +129,9 @@ fn token_texts(inner: &HfTokenizer, json: &Json, logits: usize) -> Vec<Option<To
         .collect();
     let vocabulary = inner.get_vocab(true);
     let most = vocabulary.values().max().map_or(0, |&id| id as usize + 1).max(logits);
+    if most > MOST_TOKENS {
+        return Err(format!("it has a token with the id {}, above {MOST_TOKENS}", most - 1));
+    }
     let mut tokens: Vec<Option<TokenText>> = (0..most).map(|_| None).collect();
     for (text, id) in vocabulary {
         let (bytes, attributes) = match added.get(&id) {
@@ -135,7 +146,7 @@ fn token_texts(inner: &HfTokenizer, json: &Json, logits: usize) -> Vec<Option<To
             *slot = Some(TokenText { text, bytes, attributes });
         }
     }
-    tokens
+    Ok(tokens)
 }
 
 /// Whether a decoder is of this kind, or a sequence with one.
@@ -182,11 +193,11 @@ fn from_pieces(text: &str) -> Vec<u8> {
 }
 
 impl Tokenizer for JsonTokenizer {
-    fn tokenize(&self, text: &str, special: bool) -> Vec<Token> {
+    fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {
         let inner = if special { &self.special } else { &self.plain };
-        // Encoding fails only where the unknown token is named but not in the vocabulary.
-        let encoding = inner.encode_fast(text, false);
-        encoding.map(|e| e.get_ids().iter().copied().map(Token).collect()).unwrap_or_default()
+        // Fails where a pattern of the tokenizer gives up, or its unknown token is no token.
+        let encoding = inner.encode_fast(text, false).map_err(|e| e.to_string())?;
+        Ok(encoding.get_ids().iter().copied().map(Token).collect())
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
@@ -243,5 +254,17 @@ mod tests {
         assert_eq!(ids(Some(&serde_json::json!(2))), [Token(2)]);
         assert_eq!(ids(Some(&serde_json::json!([2, 7]))), [Token(2), Token(7)]);
         assert!(ids(None).is_empty());
+    }
+
+    #[test]
+    fn one_large_id_does_not_take_all_memory() {
+        let json = serde_json::json!({
+            "version": "1.0",
+            "added_tokens": [],
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "b": u32::MAX}, "unk_token": "a"},
+        });
+        let tokenizer = HfTokenizer::from_bytes(json.to_string()).unwrap();
+        let refused = token_texts(&tokenizer, &json, 2).err().unwrap();
+        assert!(refused.contains("4294967295"), "{refused}");
     }
 }

@@ -325,3 +325,20 @@ async fn models_that_cannot_run_are_refused_with_a_reason() {
     assert!(outside.contains("64"), "{outside}");
     assert!(sequence.read(&[Token(1)], false).await.is_ok());
 }
+
+#[tokio::test]
+async fn caches_and_logits_that_are_too_short_are_errors() {
+    let model = load(options(folder("windowed"))).await.unwrap();
+    let mut sequence = model.open().await.unwrap();
+    sequence.read(&[Token(5), Token(9)], true).await.unwrap();
+    let short = sequence.read(&[Token(3), Token(2), Token(7)], true).await.unwrap_err().to_string();
+    assert!(short.contains("sliding windows are not supported"), "{short}");
+    // The sequence is empty again, and works.
+    sequence.read(&[Token(5)], true).await.unwrap();
+
+    let model = load(options(folder("forgetful"))).await.unwrap();
+    let mut sequence = model.open().await.unwrap();
+    sequence.read(&[Token(5), Token(9)], true).await.unwrap();
+    let none = sequence.read(&[Token(3)], true).await.unwrap_err().to_string();
+    assert!(none.contains("no logits or no hidden state"), "{none}");
+}

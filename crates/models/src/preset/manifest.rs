@@ -131,8 +131,9 @@ impl Manifest {
         Self::parse(&text).map_err(refused)
     }
 
-    /// The errors are ends of sentences that begin with the file's name.
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a manifest's text and checks its values. The errors are ends of sentences that begin with
+    /// the file's name.
+    pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,

@@ -22,7 +22,8 @@ use tokio::net::TcpListener;
 use self::metrics::Metrics;
 use crate::{
     http::{self, Access, Keys},
-    listen::{ServerLimits, listen},
+    listen::{ServerLimits, listen_with},
+    tls::Tls,
 };
 pub use ::cloud::service::LazyModel;
 
@@ -81,7 +82,17 @@ pub fn app(model: LazyModel, config: Config) -> Router {
 pub async fn run(
     listener: TcpListener,
     app: Router,
-    shutdown: impl Future<Output = ()> + Send + 'static,
+    shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    listen(listener, app, ServerLimits::default(), shutdown).await
+    run_with(listener, None, app, shutdown).await
+}
+
+/// The same, encrypted where there is a certificate.
+pub async fn run_with(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    app: Router,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    listen_with(listener, tls, app, ServerLimits::default(), shutdown).await
 }

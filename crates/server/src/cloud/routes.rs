@@ -69,8 +69,10 @@ pub async fn close(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn health(State(server): State<Arc<Server>>) -> Json<Health> {
-    Json(server.service.health())
+pub async fn health(State(server): State<Arc<Server>>) -> (StatusCode, Json<Health>) {
+    let health = server.service.health();
+    let ok = health.status == "ok";
+    (if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
 }
 
 /// For Prometheus.

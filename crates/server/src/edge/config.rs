@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 pub use tandem::{CloudLocation, Defaults, Mode};
 
-use crate::http::{BodyLimits, Keys};
+use crate::http::{BodyLimits, Keys, Quota};
 
 /// What callers may know of the models.
 #[derive(Clone, Debug)]
@@ -40,4 +40,21 @@ pub struct Config {
     pub cors: Cors,
     pub time: Duration,
     pub body: BodyLimits,
+    pub allowed: Allowed,
+}
+
+/// What the operator allows, whatever requests ask for. The largest share of the cloud is the
+/// [registry](tandem::RouterRegistry::limited)'s.
+#[derive(Clone, Debug)]
+pub struct Allowed {
+    /// Modes that requests may have.
+    pub modes: Vec<Mode>,
+    /// What each key may use in a minute.
+    pub quota: Quota,
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self { modes: Mode::ALL.to_vec(), quota: Quota::default() }
+    }
 }

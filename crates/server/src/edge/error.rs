@@ -9,13 +9,6 @@ use engine::EngineError;
 use crate::http::ApiError;
 
 impl ApiError {
-    /// All seats are taken and so is the queue.
-    pub fn busy() -> Self {
-        let message = "too many requests are waiting: try again soon";
-        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("busy");
-        error.retry_after(Duration::from_secs(1))
-    }
-
     pub fn stopping() -> Self {
         let message = "the server is shutting down";
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("shutting_down");
@@ -57,6 +50,10 @@ impl From<tandem::Error> for ApiError {
                 Self::invalid(message).param("model")
             }
             Error::Busy => Self::busy(),
+            Error::PromptTooLarge { .. } => {
+                Self::invalid(error.to_string()).code("context_length_exceeded")
+            }
+            Error::Engine(error @ EngineError::Tokenize { .. }) => Self::invalid(error.to_string()),
             Error::Stopping => Self::stopping(),
             Error::Session(error) => error.into(),
             Error::Cloud(error) => SessionError::Cloud(error).into(),

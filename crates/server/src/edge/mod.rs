@@ -29,29 +29,36 @@ use axum::{
     routing::{get, post},
 };
 
-pub use config::{CloudLocation, Config, Cors, Defaults, Mode, ServerInfo};
+pub use config::{Allowed, CloudLocation, Config, Cors, Defaults, Mode, ServerInfo};
 use tandem::{Pair, Tandem};
 
 use self::metrics::Metrics;
-use crate::http::{self, Access};
+use crate::http::{self, Access, Quotas, quota::QuotaCheck};
 
 /// What the routes share.
 pub struct Server<P: Pair> {
     config: Config,
     tandem: Tandem<P>,
     metrics: Metrics,
+    quotas: Arc<Quotas>,
 }
 
 impl<P: Pair> Server<P> {
     /// Serves a pair. Its small model is loaded and every seat opened before the first request.
     pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
         tandem.load().await?;
-        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default() }))
+        let quotas = Arc::new(Quotas::new(config.allowed.quota));
+        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), quotas }))
     }
 
     /// Seats that are taken.
     pub fn running(&self) -> usize {
         self.tandem.running()
+    }
+
+    /// Waits until a model cannot be used any more, and says why.
+    pub async fn failure(&self) -> String {
+        self.tandem.failure().await
     }
 
     /// Lets no new text begin, and says goodbye to the cloud.
@@ -68,6 +75,7 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
         loopback: config.loopback,
         no_key: "invalid_api_key",
     });
+    let quotas = QuotaCheck { keys: config.keys.clone(), quotas: server.quotas.clone() };
     let requests = server.metrics.requests.clone();
     let app = Router::new()
         .route("/v1/chat/completions", post(routes::chat::chat::<P>))
@@ -76,6 +84,7 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
         .route("/v1/models/{id}", get(routes::models::model))
         .route("/v1/tandem", get(routes::tandem::tandem::<P>))
         .route("/metrics", get(routes::metrics::metrics::<P>))
+        .layer(middleware::from_fn_with_state(quotas, http::quota::check_quota))
         .layer(middleware::from_fn_with_state(access.clone(), http::access::check_key))
         .route("/health", get(routes::health::health::<P>))
         .route("/openapi.json", get(routes::openapi::openapi))

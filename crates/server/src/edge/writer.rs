@@ -6,14 +6,17 @@
 use std::{pin::pin, sync::Arc};
 
 use decode::{Accepted, FinishReason, Span, Times, Token};
-use tandem::{Generation, Lease, Mode, Pair};
+use tandem::{Generation, Lease, Mode, Owner, Pair};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout_at},
 };
 
 use super::{Server, request::GenerationRequest, summary::Summary};
-use crate::http::ApiError;
+use crate::http::{
+    ApiError,
+    quota::{self, KeyId},
+};
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
 /// when it has been taken.
@@ -49,16 +52,20 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
+    // What cannot fit is refused at once; nothing else is done before there is a seat.
+    request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
+    let caller = quota::caller();
+    let admission = server.tandem.admit().await?;
     let mut prompts = vec![];
     for prompt in &request.prompts {
         prompts.push(server.tandem.tokens(request.mode, prompt).await?);
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
-    let lease = server.tandem.lease(request.mode, first).await?;
+    let lease = admission.lease(request.mode, first, Owner(caller.0 as u64)).await?;
     let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, events, deadline };
+        let writer = Writer { server, request, caller, events, deadline };
         writer.write_all(lease, &prompts).await;
     });
     Ok(receiver)
@@ -67,6 +74,7 @@ pub async fn start<P: Pair>(
 struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
+    caller: KeyId,
     events: mpsc::Sender<Event>,
     deadline: Instant,
 }
@@ -118,7 +126,9 @@ impl<P: Pair> Writer<P> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
-        self.server.metrics.text(&generation.transcript().stats());
+        let stats = generation.transcript().stats();
+        self.server.metrics.text(&stats);
+        self.server.quotas.charge(self.caller, stats.cloud_tokens);
         followed?;
         let ending = Box::new(ending(&generation));
         self.send(Event::End { text, ending }).await?;

@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use sha2::{Digest, Sha256};
-use subtle::{Choice, ConstantTimeEq};
+use subtle::{ConditionallySelectable, ConstantTimeEq};
 use thiserror::Error;
 
 use super::ApiError;
@@ -38,15 +38,24 @@ impl Keys {
         self.0.is_empty()
     }
 
-    /// Whether these headers bring a key. How long the answer takes tells nothing of the keys:
-    /// hashes are compared, all of them, to the end.
+    /// Whether these headers bring a key.
     pub fn admit(&self, headers: &HeaderMap) -> bool {
+        self.which(headers).is_some()
+    }
+
+    /// Which key these headers bring. How long the answer takes tells nothing of the keys: hashes
+    /// are compared, all of them, to the end.
+    pub fn which(&self, headers: &HeaderMap) -> Option<usize> {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let given = given.and_then(|v| v.split_once(' '));
         // The scheme's name has no case (RFC 9110, 11.1).
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let digest: [u8; 32] = Sha256::digest(given.map_or("", |(_, key)| key.trim())).into();
-        self.0.iter().fold(Choice::from(0), |any, key| any | key.ct_eq(&digest)).into()
+        let numbered = self.0.iter().zip(1u64..);
+        let found = numbered.fold(0u64, |found, (key, number)| {
+            u64::conditional_select(&found, &number, key.ct_eq(&digest))
+        });
+        usize::try_from(found).ok()?.checked_sub(1)
     }
 }
 
@@ -122,6 +131,9 @@ mod tests {
             assert!(!admits(wrong), "{wrong}");
         }
         assert!(!keys.admit(&HeaderMap::new()));
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer other"));
+        assert_eq!(keys.which(&headers), Some(1));
         assert!(!format!("{keys:?}").contains("sesame"));
     }
 

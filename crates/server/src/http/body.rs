@@ -9,13 +9,23 @@ use axum::{
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
-use tokio::time::timeout;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use super::ApiError;
 
 /// How much more than the largest body is read and thrown away, so that whoever sent it gets to read
 /// why it was refused.
 const MAX_DRAINED_BYTES: usize = 60 << 20;
+
+/// Bodies up to this many bytes are read without asking for room.
+const SMALL_BODY: usize = 64 << 10;
+
+/// The room for larger bodies that are being read, in pieces of [`SMALL_BODY`]: 64 MiB. As many
+/// bodies as there may be connections would take gigabytes.
+static ROOM: Semaphore = Semaphore::const_new(1024);
 
 /// What the body of a request may cost.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +41,11 @@ pub struct BodyLimits {
 /// plain text here without asking first, but not JSON.
 pub async fn json_bytes(request: Request, limits: BodyLimits) -> Result<Vec<u8>, ApiError> {
     let json = is_json(request.headers());
+    let length = declared_length(request.headers()).unwrap_or(limits.bytes).min(limits.bytes);
+    let _room = match timeout(limits.time, room(length)).await {
+        Ok(room) => room,
+        Err(_) => return Err(ApiError::busy()),
+    };
     let slow = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly");
     let bytes = timeout(limits.time, read(request, limits.bytes)).await.map_err(slow)??;
     if !json {
@@ -38,6 +53,19 @@ pub async fn json_bytes(request: Request, limits: BodyLimits) -> Result<Vec<u8>,
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
     Ok(bytes)
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Room for a body of this length; `None` for one that needs not ask.
+async fn room(length: usize) -> Option<SemaphorePermit<'static>> {
+    if length <= SMALL_BODY {
+        return None;
+    }
+    let pieces = u32::try_from(length.div_ceil(SMALL_BODY)).unwrap_or(u32::MAX).min(1024);
+    ROOM.acquire_many(pieces).await.ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

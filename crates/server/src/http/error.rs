@@ -70,6 +70,13 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message).code("model_failed")
     }
 
+    /// There is no room for this request now.
+    pub fn busy() -> Self {
+        let message = "too many requests are waiting: try again soon";
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("busy");
+        error.retry_after(Duration::from_secs(1))
+    }
+
     pub fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }

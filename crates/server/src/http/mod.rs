@@ -4,12 +4,15 @@
 //! - [`body`]: JSON, neither too large nor too slow; a mistake is named by its path
 //! - [`error`]: the one shape errors have, and their statuses
 //! - [`metrics`]: requests counted by route, and the text Prometheus reads
+//! - [`quota`]: what each key may use in a minute
 
 pub mod access;
 pub mod body;
 pub mod error;
 pub mod metrics;
+pub mod quota;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;
 pub use error::ApiError;
+pub use quota::{Quota, Quotas};

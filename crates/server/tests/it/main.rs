@@ -7,6 +7,8 @@ mod access;
 mod api;
 mod common;
 mod document;
+mod limits;
 mod mixed;
 mod scripted;
 mod serial;
+mod tls;

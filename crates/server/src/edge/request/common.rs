@@ -25,6 +25,37 @@ const MAX_STOP_BYTES: usize = 256;
 pub struct Checks<'a> {
     pub defaults: &'a Defaults,
     pub routers: &'a RouterRegistry,
+    /// Modes that requests may have.
+    pub modes: &'a [Mode],
+}
+
+impl Checks<'_> {
+    /// What the operator does not allow, whatever a request asks for.
+    fn allowed(&self, mode: Mode, budget: Option<f32>) -> Result<(), ApiError> {
+        let refused = |param: &str, message: String| {
+            Err(ApiError::new(StatusCode::FORBIDDEN, message).param(param).code("not_allowed"))
+        };
+        if !self.modes.contains(&mode) {
+            let names = self.modes.iter().map(|mode| mode.model()).collect::<Vec<_>>().join(", ");
+            return refused("model", format!("{} is not allowed here: use {names}", mode.model()));
+        }
+        let Some(limit) = self.routers.limit() else { return Ok(()) };
+        let percent = ::tandem::summary::plain(limit * 100.0);
+        if mode == Mode::Large && limit < 1.0 {
+            let message = format!(
+                "{} is not allowed here: at most {percent}% may be the cloud's",
+                mode.model()
+            );
+            return refused("model", message);
+        }
+        if budget.is_some_and(|budget| budget > limit) {
+            return refused(
+                "tandem.budget",
+                format!("tandem.budget may be at most {percent}% here"),
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Everything that is not particular to one route. The prompts are added by the route.
@@ -32,11 +63,12 @@ pub fn request(
     given: GenerationParameters,
     checks: &Checks<'_>,
 ) -> Result<GenerationRequest, ApiError> {
-    let Checks { defaults, routers } = checks;
+    let Checks { defaults, routers, .. } = checks;
     let named = given.model.as_deref().map(named_mode).transpose()?;
     let sampling = sampling(&given, defaults)?;
     let tandem = given.tandem.map(|Object(tandem)| tandem).unwrap_or_default();
     let mode = tandem.mode.or(named).unwrap_or(defaults.mode);
+    checks.allowed(mode, tandem.budget)?;
     let chosen = routers.choose(&overrides(&tandem)?);
     let (router, policy) = chosen.map_err(::tandem::Error::from)?;
     let usage = given.stream_options.and_then(|Object(options)| options.include_usage);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::tandem::Pair;
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,7 +12,8 @@ use crate::edge::Server;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Health {
-    #[schema(pattern = "^ok$")]
+    /// `failed` comes with status 503: the models cannot be used any more, and the process ends.
+    #[schema(pattern = "^(ok|failed)$")]
     status: &'static str,
     version: &'static str,
     /// Texts being made.
@@ -28,11 +29,11 @@ pub struct Health {
     responses((status = 200, description = "It is", body = Health), OpenErrors),
     security(())
 )]
-pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Health> {
-    Json(Health {
-        status: "ok",
-        version: env!("CARGO_PKG_VERSION"),
-        running: server.tandem.running(),
-        queued: server.tandem.waiting(),
-    })
+pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {
+    let (code, status) = match server.tandem.pair().has_failed() {
+        false => (StatusCode::OK, "ok"),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
+    };
+    let (running, queued) = (server.tandem.running(), server.tandem.waiting());
+    (code, Json(Health { status, version: env!("CARGO_PKG_VERSION"), running, queued }))
 }

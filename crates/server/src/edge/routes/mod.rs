@@ -47,7 +47,8 @@ impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
 impl<P: Pair> Server<P> {
     /// What requests are checked against.
     fn checks(&self) -> Checks<'_> {
-        Checks { defaults: self.tandem.defaults(), routers: self.tandem.routers() }
+        let (defaults, routers) = (self.tandem.defaults(), self.tandem.routers());
+        Checks { defaults, routers, modes: &self.config.allowed.modes }
     }
 }
 

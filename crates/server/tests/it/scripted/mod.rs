@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -20,7 +20,7 @@ use router::RouterKind;
 use serde_json::{Value, json};
 use tandem::{CloudLocation, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem};
 use tandem_server::{
-    edge::{Config, Cors, Server, ServerInfo, app},
+    edge::{Allowed, Config, Cors, Server, ServerInfo, app},
     http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
@@ -38,6 +38,8 @@ pub struct Watch {
     pub asks: Arc<AtomicUsize>,
     /// Steps under way.
     pub busy: Arc<AtomicUsize>,
+    /// Prompts that were tokenized.
+    pub tokenized: Arc<AtomicUsize>,
 }
 
 pub struct SlowEdge {
@@ -128,6 +130,8 @@ pub struct Scripted {
     /// Texts at once, and requests that may wait.
     pub seats: usize,
     pub queue: usize,
+    /// Whether its models cannot be used any more.
+    pub failed: Arc<AtomicBool>,
 }
 
 impl Default for Scripted {
@@ -142,6 +146,7 @@ impl Default for Scripted {
             ends: true,
             seats: 4,
             queue: 64,
+            failed: Arc::default(),
         }
     }
 }
@@ -168,7 +173,16 @@ impl Pair for Scripted {
         CONTEXT
     }
 
+    fn longest_token(&self) -> usize {
+        PIECES.iter().map(|piece| piece.len()).max().unwrap()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, tandem::Error> {
+        self.watch.tokenized.fetch_add(1, Ordering::SeqCst);
         let vocabulary = self.model(0).vocabulary;
         Ok(match prompt {
             Prompt::Text(text) => vocabulary.encode(text),
@@ -227,6 +241,7 @@ pub fn config() -> Config {
         cors: Cors::Off,
         time: Duration::from_secs(30),
         body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
+        allowed: Allowed::default(),
     }
 }
 
@@ -261,11 +276,18 @@ pub async fn start(pair: Scripted, config: Config) -> Running {
 }
 
 pub async fn start_with(pair: Scripted, config: Config, patience: ServerLimits) -> Running {
+    let size = (pair.seats, pair.queue);
+    start_tandem(Tandem::new(pair, routers(0.5), defaults(), size), config, patience).await
+}
+
+pub async fn start_tandem(
+    tandem: Tandem<Scripted>,
+    config: Config,
+    patience: ServerLimits,
+) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let watch = pair.watch.clone();
-    let size = (pair.seats, pair.queue);
-    let tandem = Tandem::new(pair, routers(0.5), defaults(), size);
+    let watch = tandem.pair().watch.clone();
     let server = Server::new(tandem, config).await.unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async {

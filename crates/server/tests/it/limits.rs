@@ -1,0 +1,200 @@
+//! What many or odd requests may cost.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use serde_json::{Value, json};
+use tandem::{Mode, Share, Tandem};
+use tandem_server::{
+    edge::{Allowed, Config},
+    http::{Keys, Quota},
+    listen::ServerLimits,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::scripted::{self, CONTEXT, Scripted, config, defaults, start, start_with, user};
+
+const CHAT: &str = "/v1/chat/completions";
+
+#[tokio::test]
+async fn a_prompt_is_not_read_before_there_is_a_seat() {
+    let pace = Duration::from_millis(20);
+    let pair = Scripted { seats: 1, queue: 1, pace, ends: false, ..Scripted::default() };
+    let read = pair.watch.tokenized.clone();
+    let server = start(pair, config()).await;
+    let long = json!({ "messages": user("the cat"), "max_tokens": 200, "stream": true });
+    let first = server.post(CHAT, &long).await;
+    assert_eq!(first.status(), 200);
+    let before = read.load(Ordering::SeqCst);
+    // One waits; the others are refused. None of them was tokenized for that.
+    let (client, url) = (server.client.clone(), format!("{}{CHAT}", server.url));
+    let waiting = tokio::spawn(async move { client.post(url).json(&long).send().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (status, error) = server.refused(CHAT, &json!({ "messages": user("a mat") })).await;
+    assert_eq!((status, error["code"].as_str()), (503, Some("busy")));
+    assert_eq!(read.load(Ordering::SeqCst), before);
+    // Whoever goes away while it waits is never tokenized.
+    waiting.abort();
+    drop(first);
+    server.idle().await;
+    assert_eq!(read.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test]
+async fn what_cannot_fit_is_refused_by_its_length() {
+    let server = start(Scripted::default(), config()).await;
+    let tokenized = || server.watch.tokenized.load(Ordering::SeqCst);
+    let before = tokenized();
+    let many: Vec<Value> =
+        (0..=CONTEXT).map(|_| json!({ "role": "user", "content": "" })).collect();
+    let bodies = [
+        (CHAT, json!({ "messages": user(&"x".repeat(3_000_000)) })),
+        (CHAT, json!({ "messages": many })),
+        ("/v1/completions", json!({ "prompt": " cat".repeat(CONTEXT * 10) })),
+    ];
+    for (path, body) in bodies {
+        let (status, error) = server.refused(path, &body).await;
+        assert_eq!((status, error["code"].as_str()), (400, Some("context_length_exceeded")));
+    }
+    assert_eq!(tokenized(), before);
+}
+
+/// Sends a request for a document again and again, and reads none of the answers.
+async fn never_reads(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /openapi.json HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    loop {
+        let sent = timeout(Duration::from_millis(500), stream.write_all(request.as_bytes())).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return stream;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_never_reads_is_given_up() {
+    let stalled = Duration::from_millis(500);
+    let limits = ServerLimits { stalled, connections: 2, ..ServerLimits::default() };
+    let server = start_with(Scripted::default(), config(), limits).await;
+    let address = server.url.strip_prefix("http://").unwrap();
+    let (mut one, _two) = tokio::join!(never_reads(address), never_reads(address));
+    // Both connections there may be are taken. Soon they are not.
+    let health = timeout(Duration::from_secs(20), server.get("/health")).await;
+    assert_eq!(health.unwrap().status(), 200);
+    let mut rest = vec![];
+    let ended = timeout(Duration::from_secs(20), one.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "the connection is still open");
+}
+
+fn with(allowed: Allowed) -> Config {
+    Config { allowed, keys: Keys::new(["one", "two"]).unwrap(), ..config() }
+}
+
+async fn post(server: &scripted::Running, key: &str, body: &Value) -> reqwest::Response {
+    let request = server.client.post(format!("{}{CHAT}", server.url)).bearer_auth(key);
+    request.json(body).send().await.unwrap()
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_minute() {
+    let quota = Quota { requests: Some(3), cloud_tokens: None };
+    let server = start(Scripted::default(), with(Allowed { quota, ..Allowed::default() })).await;
+    let body = json!({ "messages": user("the cat"), "max_tokens": 4 });
+    for _ in 0..3 {
+        assert_eq!(post(&server, "one", &body).await.status(), 200);
+    }
+    let refused = post(&server, "one", &body).await;
+    assert_eq!(refused.status(), 429);
+    let pause: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=20).contains(&pause), "{pause}");
+    let error: Value = refused.json().await.unwrap();
+    assert_eq!(error["error"]["code"], "rate_limit_exceeded");
+    assert_eq!(post(&server, "two", &body).await.status(), 200);
+    // A wrong key costs nobody anything.
+    assert_eq!(post(&server, "three", &body).await.status(), 401);
+}
+
+#[tokio::test]
+async fn tokens_of_the_cloud_are_charged_to_their_key() {
+    let quota = Quota { requests: None, cloud_tokens: Some(10) };
+    let server = start(Scripted::default(), with(Allowed { quota, ..Allowed::default() })).await;
+    let body = json!({
+        "messages": user("the cat"),
+        "max_tokens": 30,
+        "tandem": { "threshold": 1.0 },
+    });
+    let answer = post(&server, "one", &body).await;
+    assert_eq!(answer.status(), 200);
+    let answer: Value = answer.json().await.unwrap();
+    assert!(answer["tandem"]["stats"]["cloud_tokens"].as_u64().unwrap() >= 10, "{answer}");
+    assert_eq!(post(&server, "one", &body).await.status(), 429);
+    assert_eq!(post(&server, "two", &body).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_request_cannot_overrule_the_operator() {
+    let allowed = Allowed { modes: vec![Mode::Joint, Mode::Small], ..Allowed::default() };
+    let config = Config { allowed, ..config() };
+    let routers = scripted::routers(0.5).limited(Share::new(0.1).unwrap());
+    let tandem = Tandem::new(Scripted::default(), routers, defaults(), (4, 4));
+    let server = scripted::start_tandem(tandem, config, ServerLimits::default()).await;
+    let of = |extra: Value| {
+        let mut body = json!({ "messages": user("the cat"), "max_tokens": 40 });
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        body
+    };
+    for extra in [
+        json!({ "model": "tandem-large" }),
+        json!({ "tandem": { "mode": "large" } }),
+        json!({ "tandem": { "budget": 0.5 } }),
+    ] {
+        let (status, error) = server.refused(CHAT, &of(extra.clone())).await;
+        assert_eq!((status, error["code"].as_str()), (403, Some("not_allowed")), "{extra}");
+    }
+    // What is allowed stays within the share, over all requests.
+    let (mut tokens, mut cloud) = (0, 0);
+    for i in 0..20 {
+        let tandem = match i % 2 {
+            0 => json!({ "threshold": 1.0 }),
+            _ => json!({ "router": "always", "threshold": 1.0 }),
+        };
+        let answer = server.chat(of(json!({ "tandem": tandem }))).await;
+        let stats = &answer["tandem"]["stats"];
+        tokens += stats["tokens"].as_u64().unwrap();
+        cloud += stats["cloud_tokens"].as_u64().unwrap();
+    }
+    assert!(cloud > 0 && cloud as f64 <= tokens as f64 * 0.1 + 2.0, "{cloud} of {tokens}");
+}
+
+#[tokio::test]
+async fn one_key_is_not_told_what_another_asked() {
+    let pair = Scripted { seats: 1, ..Scripted::default() };
+    let server = start(pair, with(Allowed::default())).await;
+    let body = json!({
+        "messages": user("the cat sat on a mat and the cat sat"),
+        "max_tokens": 4,
+        "tandem": { "mode": "small" },
+    });
+    let cached = |answer: Value| answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64();
+    let mut told = vec![];
+    for key in ["one", "one", "two", "two", "one"] {
+        told.push(cached(post(&server, key, &body).await.json().await.unwrap()).unwrap());
+    }
+    assert!(told[1] > 0 && told[3] > 0, "{told:?}");
+    assert_eq!([told[0], told[2], told[4]], [0, 0, 0], "{told:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_its_models_does_not_look_alive() {
+    let pair = Scripted::default();
+    let failed = pair.failed.clone();
+    let server = start(pair, config()).await;
+    assert_eq!(server.get("/health").await.status(), 200);
+    failed.store(true, Ordering::SeqCst);
+    let health = server.get("/health").await;
+    assert_eq!(health.status(), 503);
+    assert_eq!(health.json::<Value>().await.unwrap()["status"], "failed");
+}
