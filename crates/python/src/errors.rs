@@ -21,6 +21,7 @@ pub fn exception(error: Error) -> PyErr {
         | Error::Sampling(_)
         | Error::Threshold(_)
         | Error::UnknownRouter(_)
+        | Error::PromptTooLarge { .. }
         | Error::Session(
             SessionError::EmptyPrompt
             | SessionError::PromptTooLong { .. }
@@ -31,6 +32,7 @@ pub fn exception(error: Error) -> PyErr {
         | Error::RouterFile(_)
         | Error::Preset(_)
         | Error::Home(_)
+        | Error::NotPulled { .. }
         | Error::Catalog(_)
         | Error::Hub(_) => StoreError::new_err(words),
         Error::Engine(_) | Error::Session(SessionError::Edge(_) | SessionError::Sampling(_)) => {

@@ -1,9 +1,11 @@
 //! The client of clouds, against servers that are made up here.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod chaos;
 mod common;
 mod dialects;
 mod misbehaviour;
+mod sequences;
 mod serial;
 mod share;
 mod tls;

@@ -18,7 +18,7 @@ use crate::vocabulary::Tokenizer;
 const SHORT_TEXT: usize = 256;
 
 /// Room for that recursion over a whole piece of a long text. Only what is used takes memory.
-const STACK_BYTES: usize = 256 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 pub struct Model {
     pub(super) model: NonNull<sys::llama_model>,

@@ -26,7 +26,11 @@ pub struct Health {
 #[utoipa::path(
     get,
     path = "/health",
-    responses((status = 200, description = "It is", body = Health), OpenErrors),
+    responses(
+        (status = 200, description = "It is", body = Health),
+        (status = 503, description = "Its models cannot be used any more", body = Health),
+        OpenErrors
+    ),
     security(())
 )]
 pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {

@@ -106,11 +106,12 @@ impl IntoResponses for GenerationErrors {
         errors(&[
             (400, "A mistake in the request; `param` names the field by its full path"),
             NO_KEY,
-            WRONG_HOST,
+            (403, "What the operator does not allow, or another host's name"),
             (404, "No such model"),
             (408, "The body came too slowly"),
             (413, "The body is too large"),
             (415, "Not application/json"),
+            (429, "The key has no requests or tokens of the cloud left for now; see Retry-After"),
             (500, "A model failed"),
             (502, "The cloud failed"),
             (
