@@ -8,6 +8,7 @@ use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::{between, count, up_to};
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it, parsed once")]
 pub enum BenchCommand {
     /// Decode speed of the engine alone, with the hidden state read, and in the whole loop
     Edge(BenchEdgeArgs),
@@ -23,7 +24,7 @@ pub enum BenchCommand {
     Original(Box<BenchOriginalArgs>),
     /// What the edge server costs in addition to decoding, for one text and for several at once, in
     /// mode small
-    Serve(Box<BenchServeArgs>),
+    Serve(BenchServeArgs),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -28,7 +28,7 @@ pub async fn bench(command: BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Original(args) => return args.refuse("bench original"),
         BenchCommand::Ask(args) => ask::ask(args).await?,
         BenchCommand::Joint(args) => joint::joint(args).await?,
-        BenchCommand::Serve(args) => serve::serve(*args).await?,
+        BenchCommand::Serve(args) => serve::serve(args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
