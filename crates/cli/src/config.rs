@@ -131,6 +131,9 @@ impl CloudPlaceArgs {
             delay,
             template: self.template()?,
             share_states: false,
+            in_flight: self.asks_in_flight,
+            tokens: self.ask_tokens,
+            warm: self.warm,
         })
     }
 

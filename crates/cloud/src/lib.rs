@@ -2,6 +2,7 @@
 //!
 //! - [`remote`]: a cloud as the loop sees it: found out, asked within a deadline, left alone while
 //!   it fails; [`opening`]: what it is told at the beginning
+//!   (`ask`: an ask that is on its way)
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `connection`: the connection
 //! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
@@ -16,6 +17,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod address;
+mod ask;
 mod breaker;
 mod compare;
 mod connection;

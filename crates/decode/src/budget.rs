@@ -44,6 +44,18 @@ impl ThresholdPolicy {
         }
     }
 
+    /// The threshold there will be once these tokens have been accepted too, in this order.
+    pub(crate) fn threshold_after(&self, accepted: &[(usize, Source)]) -> Threshold {
+        match self {
+            Self::Fixed(threshold) => *threshold,
+            Self::Budget(budget) => {
+                let mut budget = lock(budget).clone();
+                accepted.iter().for_each(|&(tokens, source)| budget.observe(tokens, source));
+                budget.threshold()
+            }
+        }
+    }
+
     /// A copy of the budget as it is now; `None` for a fixed threshold.
     pub fn current_budget(&self) -> Option<Budget> {
         match self {

@@ -4,6 +4,7 @@
 //! The modules, in the order in which a token passes through them:
 //!
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`
+//! - `speculation`: what the edge writes while an answer is on its way
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -36,6 +37,7 @@ pub mod relay;
 pub mod router;
 pub mod sampling;
 pub mod session;
+mod speculation;
 pub mod statistics;
 pub mod stats;
 pub mod step;
@@ -49,6 +51,7 @@ pub mod vocabulary;
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError,
+    Pending, PendingAnswer,
 };
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
@@ -61,6 +64,8 @@ pub use session::{Routing, Session, SessionError, SessionInput};
 pub use stats::Stats;
 pub use step::{Reading, Step};
 pub use token::{Token, common_prefix};
-pub use trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage};
+pub use trace::{
+    Accepted, Alternative, FinishReason, Sent, Source, Span, Speculation, Times, Usage,
+};
 pub use transcript::{Limits, Transcript};
 pub use vocabulary::{Fingerprint, Vocabulary};

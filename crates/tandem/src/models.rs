@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cloud::{
-    EdgeSide, Opening, Remote, Settings, probe_messages,
+    EdgeSide, Opening, Remote, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
@@ -97,6 +97,11 @@ impl Models {
         }
     }
 
+    /// Whether nothing is won by doing two things at once: what one model does makes the other later.
+    fn shares_cores(&self) -> bool {
+        self.location() == CloudLocation::Embedded && self.config.ask.delay.is_none()
+    }
+
     /// A name for people: the model's, or the address of the server.
     pub fn cloud_name(&self) -> Result<String, Error> {
         Ok(match &self.config.cloud {
@@ -133,6 +138,20 @@ impl Models {
             Ok(Settings { deadline, on_error, delay, ..settings })
         };
         self.settings.get_or_try_init(make).await
+    }
+
+    /// Loads a large model in this process, so that no text waits for that. A cloud elsewhere is left
+    /// alone.
+    pub async fn load_cloud(&self) -> Result<(), Error> {
+        if self.location() != CloudLocation::Embedded {
+            return Ok(());
+        }
+        match &self.settings().await?.target {
+            Target::InProcess(service) => {
+                service.load().await.map_err(|e| Error::Internal(e.to_string()))
+            }
+            Target::Http(_) => Ok(()),
+        }
     }
 
     /// Identifies the model whose hidden states are shared. Reads its files from end to end.
@@ -198,6 +217,18 @@ impl Pair for Models {
 
     async fn open_edge(&self) -> Result<Sequence, Error> {
         Ok(self.edge().await?.open().await?)
+    }
+
+    fn asks_in_flight(&self) -> usize {
+        if self.shares_cores() { 0 } else { self.config.ask.in_flight }
+    }
+
+    fn ask_tokens(&self) -> usize {
+        self.config.ask.tokens
+    }
+
+    fn warms_cloud(&self) -> bool {
+        self.config.ask.warm && !self.shares_cores()
     }
 
     async fn open_cloud(&self) -> Result<Remote, Error> {

@@ -43,6 +43,21 @@ pub trait Pair: Send + Sync + 'static {
     /// Opens one more sequence of the small model.
     fn open_edge(&self) -> impl Future<Output = Result<Self::Edge, Error>> + Send;
 
+    /// How many asks of a text may be on their way at once; 0 waits for every answer.
+    fn asks_in_flight(&self) -> usize {
+        0
+    }
+
+    /// How many tokens an ask brings; those behind the first answer later asks.
+    fn ask_tokens(&self) -> usize {
+        1
+    }
+
+    /// Whether the large model is opened and reads the prompt while the small one does.
+    fn warms_cloud(&self) -> bool {
+        false
+    }
+
     /// Opens one more conversation with the large model. Nothing is sent yet.
     fn open_cloud(&self) -> impl Future<Output = Result<Self::Cloud, Error>> + Send;
 

@@ -246,6 +246,12 @@ impl<P: Pair> Lease<P> {
             };
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let session = Session::new(edge, routing, input)?;
+            let pair = &self.pool.pair;
+            let session = session.with_asks_in_flight(pair.asks_in_flight());
+            let mut session = session.with_ask_tokens(pair.ask_tokens());
+            if pair.warms_cloud() {
+                session = session.with_warm_cloud();
+            }
             State::Session(Box::new(match request.alternatives {
                 Some(alternatives) => session.with_details(alternatives),
                 None => session,

@@ -3,7 +3,9 @@
 use clap::{Args as ClapArgs, Subcommand};
 
 #[cfg(not(feature = "lab"))]
-use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
+use super::no_lab::{
+    NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchNetworkArgs, NoLabArgs as BenchOriginalArgs,
+};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::{count, up_to};
 
@@ -21,6 +23,9 @@ pub enum BenchCommand {
     /// Compare Tandem with the loop of the original system, which keeps no cache on either side
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Original(Box<BenchOriginalArgs>),
+    /// How much of the network's round trips is hidden: recorded answers, played at several round trips
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Network(Box<BenchNetworkArgs>),
     /// What the edge server costs in addition to decoding, for one text and for several at once, in
     /// mode small
     Serve(BenchServeArgs),
@@ -143,6 +148,48 @@ pub struct BenchOriginalArgs {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(feature = "lab")]
+#[derive(Debug, ClapArgs)]
+pub struct BenchNetworkArgs {
+    /// Round trips to play the answers at; 0 ms is always among them
+    #[arg(
+        long,
+        value_name = "TIME,…",
+        value_delimiter = ',',
+        value_parser = round_trip,
+        default_value = "0ms,50ms,170ms,400ms"
+    )]
+    pub rtt: Vec<std::time::Duration>,
+
+    /// Prompts of a task of `tandem eval`, from --data; without it, four questions of its own
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<lab::eval::TaskName>,
+
+    /// The questions, as JSON lines
+    #[arg(long, value_name = "FILE", requires = "task")]
+    pub data: Vec<std::path::PathBuf>,
+
+    /// Only the first N questions
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub limit: Option<usize>,
+
+    /// Runs of each point, in turn; the median counts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    pub runs: usize,
+
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(feature = "lab")]
+fn round_trip(text: &str) -> Result<std::time::Duration, String> {
+    cloud::delay::duration(text).ok_or_else(|| "write a time, as in 0ms, 170ms or 0.4s".into())
 }
 
 #[derive(Debug, ClapArgs)]

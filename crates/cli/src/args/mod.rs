@@ -336,6 +336,22 @@ pub struct CloudPlaceArgs {
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
     pub ask_deadline: Duration,
 
+    /// How many asks may be on their way while the small model goes on behind its own words; 0 waits
+    /// for every answer. The text is the same. A cloud in this process is waited for, unless a network
+    /// is simulated
+    #[arg(long, value_name = "N", default_value = "3", value_parser = between::<0, 16>, help_heading = "Cloud")]
+    pub asks_in_flight: usize,
+
+    /// How many tokens an ask brings, where both models have one vocabulary and nothing is drawn: those
+    /// behind the first answer later asks, for as long as the text is the cloud's own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<16>, help_heading = "Cloud")]
+    pub ask_tokens: usize,
+
+    /// Open a cloud elsewhere and let it read the prompt while the small model does: the first ask is
+    /// answered sooner, and the prompt is sent even if nothing is asked later
+    #[arg(long, help_heading = "Cloud")]
+    pub warm: bool,
+
     /// Simulate a network with this round trip, jitter and loss: 170ms, 170ms:20ms or
     /// 170ms:20ms:1%; `eval` takes several
     #[arg(long, value_name = "RTT", value_delimiter = ',', help_heading = "Cloud")]

@@ -71,6 +71,12 @@ impl Service {
         Self { model, config, sessions: Sessions::default() }
     }
 
+    /// Loads the model, unless it is loaded already, so that no session waits for that.
+    pub async fn load(&self) -> Result<(), ServiceError> {
+        self.model.get().await?;
+        Ok(())
+    }
+
     /// Ends a session and frees its memory.
     pub async fn close(&self, id: &str) -> Result<(), ServiceError> {
         self.sessions.remove(id).await.map(drop)

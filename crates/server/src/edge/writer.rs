@@ -194,6 +194,7 @@ fn whole(span: Span, shown: &[Accepted]) -> Vec<Accepted> {
             text: rest,
             times: Times::default(),
             cloud: None,
+            speculation: None,
             logprob: None,
             alternatives: vec![],
             sent: None,
