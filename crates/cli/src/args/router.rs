@@ -60,12 +60,12 @@ pub struct CollectArgs {
     #[arg(long)]
     pub rollouts_only: bool,
 
-    /// A second round with the router of the first: roll-outs by the joint decode, and states from
-    /// joint decodes
+    /// Another round with the router of the last one: roll-outs by the joint decode, and states from
+    /// joint decodes. Another router or threshold begins a round of its own
     #[arg(long, value_name = "NAME|FILE")]
     pub router: Option<RouterSpec>,
 
-    /// The threshold of the second round's joint decodes
+    /// The threshold of that round's joint decodes
     #[arg(long, value_name = "0..1", default_value = "0.5")]
     pub threshold: Threshold,
 
