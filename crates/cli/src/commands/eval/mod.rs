@@ -2,6 +2,8 @@
 
 mod print;
 
+pub use print::print_table;
+
 use std::{process::ExitCode, sync::Arc};
 
 use lab::eval::{

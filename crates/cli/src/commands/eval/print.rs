@@ -19,6 +19,16 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
         });
         return print_json(&value);
     }
+    print_table(table)?;
+    if let Some(overhead) = overhead {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, time.wall.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+/// The table, for people.
+pub fn print_table(table: &Table) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
     let head =
@@ -36,9 +46,6 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     for d in &table.differences {
         let (of, to) = (&d.of, &d.to);
         writeln!(out, "{of} − {to}: {:+.3} ({:+.3}..{:+.3})", d.accuracy, d.low, d.high)?;
-    }
-    if let Some(overhead) = overhead {
-        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, time.wall.as_secs_f64())?;
     }
     Ok(())
 }
