@@ -121,7 +121,8 @@ impl Estimate {
             + parted
             + judged * (prompt + all * answer);
         let rolled = (config.rollouts as f64).min(references * PARTING) * answer / 2.0;
-        let calibrating = held_out * answer;
+        let short = answer.min(super::CALIBRATED_TOKENS as f64);
+        let calibrating = held_out * short * 4.0;
         let edge_written = rolled + later + calibrating + judging * (1.0 + joint);
         let edge_read = rounds * prompts * whole + judged * prompt;
         let training = rounds * references * 15.0 * TRAINING;

@@ -42,7 +42,9 @@ pub(super) async fn judge(
     if !checked {
         examples.iter_mut().for_each(make_plain);
     }
-    let own = NamedRouter::read(router, &tuning.tandem.pair().edge_options()?)?;
+    let (store, edge) = (tuning.tandem.pair().store(), tuning.tandem.pair().edge_options()?);
+    let own = NamedRouter::read(router, &edge)?;
+    let top1 = NamedRouter::choose(Some(&RouterKind::Top1.into()), store, &edge)?;
     let mut targets = vec![];
     for multiple in MULTIPLES {
         let share = Share::try_from((tuning.config.budget.value() * multiple).min(1.0))?;
@@ -55,7 +57,7 @@ pub(super) async fn judge(
         skip: 0,
         limit: None,
         points: Points {
-            routers: vec![own, RouterKind::Top1.into()],
+            routers: vec![own, top1],
             targets,
             random: true,
             large: true,

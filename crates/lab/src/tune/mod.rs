@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use decode::{Budget, Message};
+use decode::{Budget, Exchange, Message};
 use router::{Inputs, Objective, RouterFile, atomic};
 use serde::{Deserialize, Serialize};
 use tandem::{NamedRouter, Share, Tandem};
@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{
     Error,
-    calibrate::calibrate,
+    calibrate::{Answers, adjust, calibrate},
     collect::{
         CollectConfig, Collection, CollectionError, LabelRule, RoundInfo, Sample, collect,
         traffic::claim,
@@ -51,6 +51,9 @@ pub use estimate::Estimate;
 
 /// The share of prompts that the weights never see: half of them tune, half are judged on.
 const HELD_OUT: f32 = 0.3;
+
+/// Answers to measure thresholds on are cut here: a budget has to be right from the first token.
+const CALIBRATED_TOKENS: usize = 96;
 
 /// What to tune on, and how.
 #[derive(Clone, Debug)]
@@ -230,7 +233,7 @@ impl Tuning {
             model: info.model.clone(),
             model_name: info.model_name.clone(),
             data: data.join("+"),
-            ids: info.exchange == decode::Exchange::Ids,
+            ids: info.exchange == Exchange::Ids,
         };
         Ok((samples, origin))
     }
@@ -284,14 +287,22 @@ impl Tuning {
             return Ok(path);
         }
         create(&folder)?;
-        let file = RouterFile::read(&self.folder(rounds).join("router.safetensors"))?;
+        let trained = self.folder(rounds).join("router.safetensors");
+        let file = RouterFile::read(&trained)?;
+        let router = NamedRouter::read(&trained, &self.tandem.pair().edge_options()?)?;
         let mut conversations = vec![];
         for prompt in self.prompts(rounds, Part::Tuning)? {
             conversations.push(self.messages(prompt)?.to_vec());
         }
-        let (most, progress) = (self.config.max_tokens, &*self.progress);
-        let measured = calibrate(&self.tandem, &file, &conversations, most, progress).await?;
-        file.with_calibration(measured.table).write(&path)?;
+        let max_tokens = self.config.max_tokens.min(CALIBRATED_TOKENS);
+        let answers = Answers { conversations: &conversations, max_tokens };
+        let exchange = if file.metadata().ids { Exchange::Ids } else { Exchange::Text };
+        let (tandem, progress) = (&self.tandem, &*self.progress);
+        let routers = std::slice::from_ref(&router);
+        let alone = calibrate(tandem, routers, exchange, answers, progress).await?;
+        let alone = alone.first().ok_or_else(|| Error::internal("no table"))?;
+        let table = adjust(tandem, &router, alone, answers, progress).await?;
+        file.with_calibration(table).write(&path)?;
         Ok(path)
     }
 

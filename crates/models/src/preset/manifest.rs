@@ -37,6 +37,9 @@ pub struct Manifest {
     /// One for each kind of edge that it can be used with.
     #[serde(default, rename = "router", skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterPart>,
+    /// From shares to thresholds, for routers that need no training.
+    #[serde(default, rename = "table", skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TablePart>,
     #[serde(default)]
     pub defaults: Defaults,
 }
@@ -79,6 +82,18 @@ pub struct RouterPart {
     pub edge: EdgeKind,
     pub file: String,
     pub sha256: String,
+}
+
+/// Which threshold of a router that needs no training asks for which share of tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TablePart {
+    /// `top1`, `margin` or `entropy`.
+    pub router: String,
+    /// The fingerprint of the edge it was measured with, as `tandem router calibrate` prints it.
+    pub model: String,
+    /// Pairs of share and threshold, both rising.
+    pub points: Vec<(f32, f32)>,
 }
 
 /// How the small model's weights are stored. A router reads hidden states, which depend on it.
@@ -135,6 +150,7 @@ impl Manifest {
             edge,
             cloud: None,
             routers: vec![],
+            tables: vec![],
             defaults,
         }
     }
@@ -213,6 +229,17 @@ impl Manifest {
         for (i, part) in self.routers.iter().enumerate() {
             if self.routers.iter().take(i).any(|before| before.edge == part.edge) {
                 return Err(format!("names two routers for {} edges", part.edge));
+            }
+        }
+        for TablePart { router, points, .. } in &self.tables {
+            let valid = |(share, threshold): &(f32, f32)| {
+                (0.0..=1.0).contains(share) && (0.0..=1.0).contains(threshold)
+            };
+            let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+            if points.is_empty() || !rising || !points.iter().all(valid) {
+                return Err(format!(
+                    "has a table for {router} whose shares and thresholds do not rise from 0 to 1"
+                ));
             }
         }
         let Defaults { budget, threshold } = self.defaults;
@@ -327,6 +354,11 @@ pub(crate) mod tests {
                 "[defaults]",
                 "[[router]]\nedge = 'onnx-int8'\nfile = 'x'\nsha256 = ''\n[defaults]",
                 "two routers for onnx-int8",
+            ),
+            (
+                "[defaults]",
+                "[[table]]\nrouter = 'top1'\nmodel = 'm'\npoints = [[0.1, 0.5], [0.2, 0.4]]\n[defaults]",
+                "do not rise",
             ),
             ("[edge]", "[edge", "line 5"),
         ] {

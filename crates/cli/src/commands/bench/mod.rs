@@ -3,6 +3,8 @@
 #[cfg(feature = "lab")]
 mod agree;
 mod ask;
+#[cfg(feature = "lab")]
+mod budget;
 mod edge;
 mod joint;
 #[cfg(feature = "lab")]
@@ -22,6 +24,10 @@ pub async fn bench(command: BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Agree(args) => agree::agree(args).await?,
         #[cfg(feature = "lab")]
         BenchCommand::Original(args) => original::original(*args).await?,
+        #[cfg(feature = "lab")]
+        BenchCommand::Budget(args) => return budget::budget(*args).await,
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Budget(args) => return args.refuse("bench budget"),
         #[cfg(not(feature = "lab"))]
         BenchCommand::Agree(args) => return args.refuse("bench agree"),
         #[cfg(not(feature = "lab"))]

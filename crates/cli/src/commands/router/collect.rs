@@ -6,7 +6,7 @@ use lab::{
     collect::{CollectConfig, LabelRule, collect as run},
     eval::{AnswerStyle, Example},
 };
-use tandem::{Mode, NamedRouter, Store};
+use tandem::{Mode, NamedRouter};
 
 use crate::{args::CollectArgs, progress::Bar, show::say};
 
@@ -17,7 +17,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     let joint = match &args.router {
         Some(router) => {
             let edge = tandem.pair().edge_options()?;
-            let router = NamedRouter::choose(Some(router), &Store::open()?, &edge)?;
+            let router = NamedRouter::choose(Some(router), &args.pair.edge.store()?, &edge)?;
             Some((router, args.threshold))
         }
         None => None,
