@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use tandem::Tandem;
 
 use super::{
-    Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, TaskName, models::PairDecoder,
-    points::Points, read, results::claim,
+    Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, Task, TaskName, confine,
+    models::PairDecoder, points::Points, read, results::claim,
 };
 use crate::{Error, progress::Progress, worker::share_work};
 
@@ -118,6 +118,9 @@ impl Evaluation {
     /// With these questions.
     pub fn of(tandem: &Tandem, config: EvalConfig, all: Vec<Example>) -> Result<Self, Error> {
         let (examples, data) = questions(&config, all)?;
+        if examples.iter().any(|example| matches!(example.task, Task::Code(_))) {
+            confine::check()?;
+        }
         let (pair, options) = (tandem.pair(), tandem.pair().edge_options()?);
         let info = ResultsInfo {
             version: ResultsInfo::VERSION,

@@ -37,6 +37,17 @@ pub fn print_table(table: &Table) -> anyhow::Result<()> {
     for row in &table.rows {
         writeln!(out, "{:width$} {}", row.name, line(row))?;
     }
+    if table.rows.iter().any(|row| row.money_per_thousand.is_some()) {
+        for row in &table.rows {
+            let Some(money) = row.money_per_thousand else { continue };
+            let sent = row.sent_bytes_per_answer / 1000.0;
+            writeln!(
+                out,
+                "{:width$} {money:.4} a thousand answers, {sent:.1} kB sent each",
+                row.name
+            )?;
+        }
+    }
     let cut: Vec<_> = table.rows.iter().filter(|row| row.cut > 0).collect();
     if !cut.is_empty() {
         let each = cut.iter().map(|row| format!("{} {} of {}", row.name, row.cut, row.questions));
