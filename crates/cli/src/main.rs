@@ -56,12 +56,16 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         #[cfg(feature = "lab")]
         Command::Report(args) => commands::report::report(args),
+        #[cfg(feature = "lab")]
+        Command::Tune(args) => block_on(commands::tune::tune(*args)),
         #[cfg(not(feature = "lab"))]
         Command::Router(args) => args.refuse("router"),
         #[cfg(not(feature = "lab"))]
         Command::Eval(args) => args.refuse("eval"),
         #[cfg(not(feature = "lab"))]
         Command::Report(args) => args.refuse("report"),
+        #[cfg(not(feature = "lab"))]
+        Command::Tune(args) => (*args).refuse("tune"),
         Command::Onnx(command) => commands::onnx::onnx(command),
         Command::Bench(command) => block_on(commands::bench::bench(command)),
         Command::Completions { shell } => commands::completions::completions(shell),

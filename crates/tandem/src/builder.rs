@@ -185,11 +185,15 @@ impl Builder {
             let reason = "mode large needs the cloud: it does not work with --offline";
             return Err(Error::Usage(reason.into()));
         }
-        let router = if this.any_mode || this.mode == Mode::Joint {
+        let (router, untrained) = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;
-            NamedRouter::choose(this.router.as_ref(), &store, &edge)?.strict(this.strict)
+            let own = NamedRouter::choose(this.router.as_ref(), &store, &edge)?;
+            // Only a server lets requests name another router.
+            let others =
+                if this.any_mode { NamedRouter::untrained_for(&store, &edge)? } else { vec![] };
+            (own.strict(this.strict), others)
         } else {
-            RouterKind::Never.into()
+            (RouterKind::Never.into(), vec![])
         };
         let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
         let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
@@ -212,7 +216,8 @@ impl Builder {
             seats,
             preset: this.preset,
         })?;
-        Ok(Tandem::new(models, RouterRegistry::new(router, policy), defaults, (seats, this.queue)))
+        let routers = RouterRegistry::new(router, policy).with_untrained(untrained);
+        Ok(Tandem::new(models, routers, defaults, (seats, this.queue)))
     }
 
     /// Fills in what the preset provides and was not given.

@@ -50,6 +50,7 @@ pub mod router;
 pub mod share;
 pub mod store;
 pub mod summary;
+pub mod tables;
 pub mod tandem;
 
 pub use builder::Builder;

@@ -88,6 +88,19 @@ impl Models {
         cloud.options(store, machine, *seats)
     }
 
+    /// The engine's options to load the large model, if it runs in this process.
+    pub fn local_cloud(&self) -> Result<Option<LoadOptions>, Error> {
+        match &self.config.cloud {
+            CloudConfig::Local(cloud) => self.cloud_options(cloud).map(Some),
+            CloudConfig::Remote(_) | CloudConfig::None => Ok(None),
+        }
+    }
+
+    /// The models and presets of this machine.
+    pub fn store(&self) -> &Store {
+        &self.config.store
+    }
+
     /// Where the large model is.
     pub fn location(&self) -> CloudLocation {
         match &self.config.cloud {

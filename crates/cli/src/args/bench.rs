@@ -4,7 +4,8 @@ use clap::{Args as ClapArgs, Subcommand};
 
 #[cfg(not(feature = "lab"))]
 use super::no_lab::{
-    NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchNetworkArgs, NoLabArgs as BenchOriginalArgs,
+    NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchBudgetArgs, NoLabArgs as BenchNetworkArgs,
+    NoLabArgs as BenchOriginalArgs,
 };
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::{count, up_to};
@@ -18,6 +19,9 @@ pub enum BenchCommand {
     /// How far two models agree on the next token, over the same texts
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Agree(BenchAgreeArgs),
+    /// How near to their budgets separate short answers come, by router
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Budget(Box<BenchBudgetArgs>),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
     /// Compare Tandem with the loop of the original system, which keeps no cache on either side
@@ -208,6 +212,45 @@ pub struct BenchServeArgs {
 
     #[command(flatten)]
     pub serve: ServeArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(feature = "lab")]
+#[derive(Debug, ClapArgs)]
+pub struct BenchBudgetArgs {
+    /// Prompts, as JSON lines
+    #[arg(long, value_name = "FILE", required = true)]
+    pub prompts: Vec<std::path::PathBuf>,
+
+    /// Only the first N prompts
+    #[arg(long, value_name = "N", default_value = "50", value_parser = count)]
+    pub limit: usize,
+
+    /// Skip this many prompts first
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub skip: usize,
+
+    /// Routers: files or names. Without any, that of the pair
+    #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
+    pub router: Vec<tandem::RouterSpec>,
+
+    /// Budgets
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_value = "10%")]
+    pub budget: Vec<tandem::Share>,
+
+    /// Stop an answer after this many tokens
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// Fail if a mean is further from its budget than this
+    #[arg(long, value_name = "SHARE")]
+    pub within: Option<tandem::Share>,
+
+    #[command(flatten)]
+    pub pair: super::PairArgs,
 
     /// As JSON
     #[arg(long)]

@@ -15,16 +15,18 @@ mod report;
 #[cfg(feature = "lab")]
 mod router;
 mod serve;
+#[cfg(feature = "lab")]
+mod tune;
 mod words;
 
 #[cfg(not(feature = "lab"))]
 pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
-    NoLabArgs as RouterArgs, no_lab,
+    NoLabArgs as RouterArgs, NoLabArgs as TuneArgs, no_lab,
 };
 pub use self::{bench::*, onnx::*, preset::*, pull::*, serve::*};
 #[cfg(feature = "lab")]
-pub use self::{eval::*, export::*, report::*, router::*};
+pub use self::{eval::*, export::*, report::*, router::*, tune::*};
 
 use std::{net::SocketAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
@@ -77,6 +79,10 @@ pub enum Command {
     /// List presets, or check the files of one
     #[command(subcommand)]
     Preset(PresetCommand),
+    /// Make a preset for your own prompts: the large model answers them, and a router learns where the
+    /// small one needs it
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Tune(Box<TuneArgs>),
     /// Train, calibrate and inspect routers
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),

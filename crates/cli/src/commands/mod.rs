@@ -21,3 +21,5 @@ pub mod rm;
 pub mod router;
 pub mod run;
 pub mod serve;
+#[cfg(feature = "lab")]
+pub mod tune;

@@ -3,6 +3,8 @@
 #[cfg(feature = "lab")]
 mod agree;
 mod ask;
+#[cfg(feature = "lab")]
+mod budget;
 mod edge;
 mod joint;
 #[cfg(feature = "lab")]
@@ -28,6 +30,10 @@ pub async fn bench(command: BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Network(args) => network::network(*args).await?,
         #[cfg(not(feature = "lab"))]
         BenchCommand::Network(args) => return args.refuse("bench network"),
+        #[cfg(feature = "lab")]
+        BenchCommand::Budget(args) => return budget::budget(*args).await,
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Budget(args) => return args.refuse("bench budget"),
         #[cfg(not(feature = "lab"))]
         BenchCommand::Agree(args) => return args.refuse("bench agree"),
         #[cfg(not(feature = "lab"))]
