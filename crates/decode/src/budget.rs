@@ -71,8 +71,9 @@ impl ThresholdPolicy {
         }
     }
 
-    /// Adjusts the budget to tokens that were accepted.
-    pub(crate) fn observe(&self, tokens: usize, source: Source) {
+    /// Adjusts the budget to tokens that were accepted. A session does so by itself; others that follow
+    /// a text may.
+    pub fn observe(&self, tokens: usize, source: Source) {
         if let Self::Budget(budget) = self {
             lock(budget).observe(tokens, source);
         }

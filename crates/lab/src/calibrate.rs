@@ -4,13 +4,14 @@
 //! the tokens in words that it would have asked for, on the mean of all answers: a budget is to be
 //! right for one short answer as for a long one. Where there is a cloud, a few answers with it tell
 //! how far that is from the truth, because behind a word of the cloud's the edge is surer of itself,
-//! or less sure.
+//! or less sure. A budget moves its threshold while it is spent, so the table is made for that: each
+//! share is followed through all answers, and the table moved until the mean comes out.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use decode::{
-    Cloud, Edge, Exchange, Message, Router, Score, Step, Threshold, Transcript, Vocabulary,
-    boundary,
+    Budget, Cloud, Decision, Edge, Exchange, Message, Router, Score, Source, Step, Threshold,
+    ThresholdPolicy, Transcript, Vocabulary, boundary,
 };
 use router::{Calibration, Point};
 use tandem::{Mode, NamedRouter, Tandem};
@@ -27,6 +28,9 @@ pub(crate) const SHARES: [f32; 12] =
 
 /// The shares at which a table is tried with the cloud.
 const TRIED: [f32; 3] = [0.04, 0.1, 0.25];
+
+/// How often a table is moved until budgets come out.
+const SETTLING: usize = 6;
 
 /// On how many answers at most.
 const MOST_TRIED: usize = 24;
@@ -111,7 +115,7 @@ pub async fn calibrate(
     let mut calibrated = vec![];
     for answers in units {
         let answered = answers.iter().filter(|units| !units.is_empty()).count();
-        let table = thresholds(&answers.concat(), answered as f32);
+        let table = settled(thresholds(&answers.concat(), answered as f32), &answers);
         if table.points().is_empty() {
             let reason = "the answers are too short, or the scores all the same: give more prompts";
             return Err(Error::usage(reason));
@@ -152,6 +156,35 @@ pub async fn adjust(
         tried.push((share, share * realised / expected.max(1e-4)));
     }
     Ok(rescaled(table, &tried))
+}
+
+/// A table with which budgets, each beginning with an answer, come out at their shares on the mean.
+fn settled(mut table: Calibration, answers: &[Vec<Unit>]) -> Calibration {
+    for _ in 0..SETTLING {
+        let found = |point: &Point| (point.share, followed(&table, point.share, answers));
+        let tried: Vec<_> = table.points().iter().map(found).collect();
+        table = rescaled(&table, &tried);
+    }
+    table
+}
+
+/// The mean share of answers through which a budget is followed, each from its first token.
+fn followed(table: &Calibration, share: f32, answers: &[Vec<Unit>]) -> f32 {
+    let table = table.points().iter().map(|p| (p.share, p.threshold));
+    let (mut sum, mut answered) = (0.0, 0.0);
+    for units in answers.iter().filter(|units| !units.is_empty()) {
+        let policy = ThresholdPolicy::budget(Budget::new(share, table.clone()));
+        // The lightest is one token.
+        let one = units.iter().map(|(_, weight)| *weight).fold(1.0, f32::min);
+        for &(score, weight) in units {
+            let ask = policy.threshold().decide(Score::new(score)) == Decision::Ask;
+            let source = if ask { Source::Cloud } else { Source::Edge };
+            policy.observe((weight / one).round() as usize, source);
+            sum += if ask { weight } else { 0.0 };
+        }
+        answered += 1.0;
+    }
+    sum / f32::max(answered, 1.0)
 }
 
 /// The mean share that a threshold would have asked for.
@@ -332,6 +365,25 @@ mod tests {
         let at = |share| table.points().iter().find(|p| p.share == share).map(|p| p.threshold);
         // Half of all, although only 2 tokens of 100 are below.
         assert!((at(0.5).unwrap() - 0.255).abs() < 1e-3);
+    }
+
+    #[test]
+    fn budgets_that_begin_with_every_answer_come_out_at_their_shares() {
+        // Answers of very different difficulty and length, and a score that is hardly ever low.
+        let answer = |i: usize| -> Vec<Unit> {
+            let (length, hard) = (8 + i % 57, 1.0 + (i % 7) as f32);
+            let score = |at: usize| {
+                let drawn = decode::sampling::uniform(i as u64, at) as f32;
+                1.0 - (1.0 - drawn).powf(9.0 / hard)
+            };
+            (0..length).map(|at| (score(at), 1.0 / length as f32)).collect()
+        };
+        let answers: Vec<_> = (0..300).map(answer).collect();
+        let table = settled(thresholds(&answers.concat(), 300.0), &answers);
+        for share in [0.05, 0.1, 0.2] {
+            let came = followed(&table, share, &answers);
+            assert!((came - share).abs() < 0.01, "{share}: {came}");
+        }
     }
 
     #[test]

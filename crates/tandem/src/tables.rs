@@ -20,9 +20,18 @@ pub const CALIBRATED: [RouterKind; 3] = [RouterKind::Top1, RouterKind::Margin, R
 /// Tables of the default pair's edge. For another edge they are a better beginning than nothing, and
 /// the share that really comes from the cloud corrects them.
 const TYPICAL: [(RouterKind, &[(f32, f32)]); 3] = [
-    (RouterKind::Top1, &[(0.02, 0.25), (0.05, 0.35), (0.1, 0.47), (0.2, 0.68), (0.4, 0.95)]),
-    (RouterKind::Margin, &[(0.02, 0.02), (0.05, 0.07), (0.1, 0.16), (0.2, 0.44), (0.4, 0.92)]),
-    (RouterKind::Entropy, &[(0.02, 0.72), (0.05, 0.78), (0.1, 0.83), (0.2, 0.9), (0.4, 0.98)]),
+    (
+        RouterKind::Top1,
+        &[(0.02, 0.15), (0.05, 0.22), (0.1, 0.29), (0.2, 0.45), (0.4, 0.7), (0.7, 0.97)],
+    ),
+    (
+        RouterKind::Margin,
+        &[(0.02, 0.015), (0.05, 0.04), (0.1, 0.08), (0.2, 0.23), (0.4, 0.61), (0.7, 0.98)],
+    ),
+    (
+        RouterKind::Entropy,
+        &[(0.02, 0.014), (0.05, 0.028), (0.1, 0.06), (0.2, 0.14), (0.4, 0.39), (0.7, 0.9)],
+    ),
 ];
 
 /// The tables for one edge.

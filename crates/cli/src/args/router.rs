@@ -155,8 +155,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "N", default_value = "96", value_parser = count)]
     pub max_tokens: usize,
 
-    /// Try the thresholds with the cloud, and correct them by what really comes from it. Always so for
-    /// routers by name
+    /// Try the thresholds with the cloud, and correct them by what really comes from it
     #[arg(long)]
     pub joint: bool,
 

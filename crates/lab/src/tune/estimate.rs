@@ -148,10 +148,12 @@ impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prompts, rounds, time, cloud_written, cloud_read, bytes } = self;
         let minutes = (time.as_secs_f64() / 60.0).ceil();
+        let minutes =
+            if minutes <= 1.0 { "a minute".into() } else { format!("{minutes:.0} minutes") };
         let round = if *rounds == 1 { "1 round".into() } else { format!("{rounds} rounds") };
         write!(
             f,
-            "{prompts} prompts, {round}: about {minutes:.0} minutes, {cloud_written} tokens written \
+            "{prompts} prompts, {round}: about {minutes}, {cloud_written} tokens written \
              and {cloud_read} read by the large model, "
         )?;
         match bytes {

@@ -29,11 +29,12 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     if args.output.is_some() && args.routers.len() > 1 {
         return Err(UsageError("--output is for one router".into()).into());
     }
+    // A file says what travels; of a router by name, only the cloud can tell.
     let named = args.routers.iter().any(|router| matches!(router, RouterSpec::Kind(_)));
-    let joint = args.joint || named;
+    let cloud = args.joint || named;
     let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
-    let tandem = if joint {
-        args.pair.cloud.place.require_cloud("thresholds are tried with the cloud")?;
+    let tandem = if cloud {
+        args.pair.cloud.place.require_cloud("what travels depends on the cloud")?;
         builder.build()?
     } else {
         builder.offline().build()?
@@ -46,7 +47,7 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     }
     let conversation =
         |example: &Example| vec![Message::system(&args.system), Message::user(example.prompt())];
-    let exchange = if joint {
+    let exchange = if cloud {
         exchange(&tandem, &conversation(first)).await?
     } else {
         trained_for(&args.routers)?
@@ -56,7 +57,7 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let bar = Bar::default();
     let measured = measure(&tandem, &routers, exchange, answers, &bar).await?;
     for ((spec, router), measured) in args.routers.iter().zip(&routers).zip(measured) {
-        let table = if joint {
+        let table = if args.joint {
             adjust(&tandem, router, &measured, answers, &bar).await?
         } else {
             measured.table

@@ -33,7 +33,7 @@ fn tune(prompts: &Path, output: &Path, more: &[&str]) -> Command {
     let mut arguments = vec!["tune", "--prompts", text(prompts), "-o", text(output)];
     arguments.extend(["--edge-model", SMALL, "--edge-adapter", text(&adapter)]);
     arguments.extend(["--cloud-model", SMALL, "--context", "128"]);
-    arguments.extend(["--max-tokens", "14", "--judge", "1", "--rollouts", "2"]);
+    arguments.extend(["--max-tokens", "10", "--rollouts", "2"]);
     arguments.extend(more);
     tandem(&arguments)
 }
@@ -49,19 +49,18 @@ fn prompts_become_a_preset_and_a_killed_run_ends_with_the_same() {
     assert!(estimate["seconds"].as_u64().unwrap() > 0 && estimate["bytes_sent"] == 0, "{estimate}");
     assert!(!mine.exists());
 
-    let done: Done = tune(&data, &mine, &[]).output().unwrap().into();
+    let done: Done = tune(&data, &mine, &["--judge", "1"]).output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert!(done.err.contains("12 prompts, 1 round: about"), "{}", done.err);
     assert!(done.out.contains("AUC") && done.out.contains("large"), "{}", done.out);
     let page = fs::read_to_string(mine.join("report.html")).unwrap();
     assert!(page.contains("The router") && page.contains("ROC"), "{}", page.len());
 
-    // While answers are written, while they are read, and behind that.
-    let texts = killed.join("work/round-1/texts.jsonl");
-    kill_once_it_wrote(tune(&data, &killed, &[]), &texts);
-    kill_once_it_wrote(tune(&data, &killed, &[]), &killed.join("work/round-1"));
-    kill_once_it_wrote(tune(&data, &killed, &[]), &killed.join("work/results-1.jsonl"));
-    let done: Done = tune(&data, &killed, &[]).output().unwrap().into();
+    // While answers are written, and behind that. The judgement changes nothing of the router.
+    let again = || tune(&data, &killed, &["--judge", "0"]);
+    kill_once_it_wrote(again(), &killed.join("work/round-1/texts.jsonl"));
+    kill_once_it_wrote(again(), &killed.join("work/round-1"));
+    let done: Done = again().output().unwrap().into();
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert!(done.err.contains("resuming"), "{}", done.err);
     for file in ["router.safetensors", "edge.gguf"] {
