@@ -96,6 +96,7 @@ impl TandemClient {
             vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
             from: self.from.clone(),
             edge: self.shares.clone().filter(|_| edge.is_some()),
+            grammar: self.opening.grammar.clone(),
         };
         self.note_prompt(&open.prompt);
         let offered = open.edge.is_some();

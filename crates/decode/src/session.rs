@@ -7,6 +7,9 @@
 //! 5. an *ask* brings the cloud's token, or its word translated into the edge's tokens;
 //! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
+//! A text that is held to a form has a [`Constraint`]: what it forces is accepted without a step, and
+//! elsewhere it masks the step before it is scored, and checks what the cloud answers.
+//!
 //! Neither model ever reads a proposal that was overruled, so neither has anything to undo.
 //!
 //! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
@@ -18,9 +21,10 @@ use thiserror::Error;
 use tracing::{Instrument, field, trace_span};
 
 use crate::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange,
-    Limits, OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token,
-    Transcript, Vocabulary, boundary, sampling,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
+    ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
+    Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
+    boundary, constraint, sampling,
     trace::{Alternative, FinishReason, Source, Span, Times},
     transcript::{NewTokens, Piece},
 };
@@ -39,6 +43,8 @@ pub enum SessionError {
     Edge(#[from] EdgeError),
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The cloud failed, and the policy does not let the edge stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
@@ -99,6 +105,8 @@ pub struct Session<E, R, C> {
     prompt: usize,
     /// How many alternatives to record with every token, if details are wanted.
     details: Option<usize>,
+    /// Stands behind the last accepted token.
+    constraint: Option<Box<dyn Constraint>>,
     transcript: Transcript,
 }
 
@@ -129,6 +137,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             read,
             prompt: input.prompt.len(),
             details: None,
+            constraint: None,
             transcript,
         })
     }
@@ -140,6 +149,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self
     }
 
+    /// Holds the text to a form, from behind what is already written of it.
+    pub fn with_constraint(mut self, constraint: Box<dyn Constraint>) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
     /// Advances by one accepted span; `None` at the end of the text.
     ///
     /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
@@ -147,14 +162,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.transcript.finish_reason().is_some() {
             return Ok(None);
         }
+        match self.continuation()? {
+            Continuation::Open => {}
+            Continuation::Forced(tokens) => return Ok(Some(self.force(tokens)?)),
+            Continuation::Complete => return Ok(Some(self.transcript.end(FinishReason::Stop))),
+        }
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
         let reading = trace_span!("step", position = self.read, unread = self.unread.len());
-        let step = self.edge.step(&self.unread).instrument(reading).await?;
+        let mut step = self.edge.step(&self.unread).instrument(reading).await?;
         self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
+        self.mask(&mut step)?;
 
         let (score, mut times) = self.score(&step);
         let mut written = match self.decide(score) {
@@ -165,7 +186,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             }
         };
         written.alternatives = self.alternatives(&step);
-        Ok(Some(self.accept(NewTokens { score, times, ..written })))
+        Ok(Some(self.accept(NewTokens { score, times, ..written })?))
     }
 
     /// Everything accepted so far, with its trace and statistics.
@@ -191,6 +212,30 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The cloud's last failure, even if it has recovered since.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         self.cloud_error.as_ref()
+    }
+
+    fn continuation(&mut self) -> Result<Continuation, SessionError> {
+        match &mut self.constraint {
+            Some(constraint) => Ok(constraint.continuation()?),
+            None => Ok(Continuation::Open),
+        }
+    }
+
+    /// Accepts tokens that no model has to be asked for. The edge reads them before its next step.
+    fn force(&mut self, tokens: Vec<Token>) -> Result<Span, SessionError> {
+        let logprob = self.details.map(|_| 0.0);
+        let tokens = tokens.into_iter().map(|token| self.piece(token, logprob)).collect();
+        let constrained = Some(Constrained::Forced);
+        self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
+    }
+
+    /// Leaves only what may come next, and proposes the best of it.
+    fn mask(&mut self, step: &mut Step) -> Result<(), SessionError> {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.mask(&mut step.logits)?;
+            step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+        }
+        Ok(())
     }
 
     fn score(&self, step: &Step) -> (Option<Score>, Times) {
@@ -259,13 +304,47 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         likeliest.into_iter().map(alternative).collect()
     }
 
+    /// As much of the cloud's tokens as may come next; `None` where they may not.
+    fn fitting(&mut self, tokens: Vec<Token>) -> Result<Option<Vec<Token>>, ConstraintError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(Some(tokens)) };
+        if tokens.is_empty() {
+            return Ok(constraint.may_end()?.then_some(tokens));
+        }
+        if constraint.allows(&tokens)? {
+            return Ok(Some(tokens));
+        }
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&t| self.vocabulary.piece(t)).collect();
+        let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
+        for beginning in constraint::beginnings(&text).skip(1) {
+            let tokens = self.vocabulary.encode(beginning);
+            if constraint.allows(&tokens)? {
+                return Ok(Some(tokens));
+            }
+        }
+        Ok(None)
+    }
+
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<NewTokens, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
         self.transcript.add_sent(&sent);
         let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
-            Ok(Some(written)) => return Ok(NewTokens { sent, ..written }),
+            Ok(Some(written)) => {
+                let tokens: Vec<_> = written.tokens.iter().filter_map(|piece| piece.id).collect();
+                let written = match self.fitting(tokens.clone())? {
+                    Some(fitting) if fitting == tokens => written,
+                    Some(fitting) => {
+                        let tokens = fitting.into_iter().map(|t| self.piece(t, None)).collect();
+                        NewTokens { tokens, ..written }
+                    }
+                    None => {
+                        let (constrained, usage) = (Some(Constrained::Replaced), written.usage);
+                        NewTokens { constrained, usage, ..self.keep(step)? }
+                    }
+                };
+                return Ok(NewTokens { sent, ..written });
+            }
             Ok(None) => return Ok(NewTokens { sent, ..self.keep(step)? }),
             Err(error) => error,
         };
@@ -355,15 +434,16 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Accepts what this step wrote; without tokens the text ends.
-    fn accept(&mut self, written: NewTokens) -> Span {
+    fn accept(&mut self, written: NewTokens) -> Result<Span, SessionError> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
         if written.tokens.is_empty() {
             self.transcript.add_cost(written.times, written.usage);
-            return self.transcript.end_by(source, FinishReason::Stop);
+            return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
-        self.unread = written.tokens.iter().filter_map(|piece| piece.id).collect();
+        // Behind tokens that were forced, which no step has read yet.
+        self.unread.extend(written.tokens.iter().filter_map(|piece| piece.id));
         let before = self.transcript.tokens().len();
         let span = self.transcript.accept(written);
         if let Some(routing) = &self.routing {
@@ -371,7 +451,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
         // A span cut short by a limit is read only as far as it was accepted.
         self.unread.truncate(self.prompt + self.transcript.tokens().len() - self.read);
-        span
+        if let (Some(constraint), None) = (&mut self.constraint, self.transcript.finish_reason()) {
+            constraint.advance(&self.transcript.tokens()[before..])?;
+        }
+        Ok(span)
     }
 }
 
