@@ -66,7 +66,7 @@ def counting():
 def errors_are_their_exceptions():
     for kind, request in [
         (anthropic.NotFoundError, {"model": "claude-4"}),
-        (anthropic.BadRequestError, {"temperature": 9}),
+        (anthropic.BadRequestError, {"extra_body": {"temperature": 9}}),
     ]:
         try:
             client.messages.create(**{**SETTINGS, **request})
