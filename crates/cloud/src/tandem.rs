@@ -118,6 +118,7 @@ impl TandemClient {
                 vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
                 from: state.from.clone(),
                 edge: state.shares.clone().filter(|_| edge.is_some()),
+                grammar: self.opening.grammar.clone(),
             }
         };
         self.note_prompt(&open.prompt);

@@ -9,6 +9,7 @@
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
 //! - [`step`]: what the edge returns for one position
+//! - [`constraint`]: the trait of what holds a text to a form
 //! - [`mod@features`]: features of its distribution, for trained routers
 //! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
 //! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
@@ -25,6 +26,7 @@
 pub mod boundary;
 pub mod budget;
 pub mod cloud;
+pub mod constraint;
 pub mod conversation;
 pub mod decision;
 pub mod edge;
@@ -53,6 +55,7 @@ pub use cloud::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError,
     Pending, PendingAnswer,
 };
+pub use constraint::{Constrained, Constraint, ConstraintError, Continuation};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};

@@ -7,6 +7,9 @@
 //! 5. an *ask* brings the cloud's token, or its word translated into the edge's tokens;
 //! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
+//! A text that is held to a form has a [`Constraint`]: what it forces is accepted without a step, and
+//! elsewhere it masks the step before it is scored, and checks what the cloud answers.
+//!
 //! While an answer is on its way the edge may read on behind its own choice: [`speculation`] says how,
 //! and why the text does not depend on it. Otherwise neither model ever reads a proposal that was
 //! overruled, so neither has anything to undo.
@@ -25,9 +28,10 @@ use thiserror::Error;
 use tracing::{Instrument, field, trace_span};
 
 use crate::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange,
-    Limits, OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token,
-    Transcript, Vocabulary, boundary, sampling,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
+    ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
+    Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
+    boundary, constraint, sampling,
     speculation::{self, Ahead},
     trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
     transcript::{NewTokens, Piece, Written},
@@ -47,6 +51,8 @@ pub enum SessionError {
     Edge(#[from] EdgeError),
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The cloud failed, and the policy does not let the edge stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
@@ -109,6 +115,8 @@ pub struct Session<E, R, C> {
     pub(crate) ahead: Ahead,
     /// How many alternatives to record with every token, if details are wanted.
     details: Option<usize>,
+    /// Stands behind the last accepted token.
+    pub(crate) constraint: Option<Box<dyn Constraint>>,
     pub(crate) transcript: Transcript,
 }
 
@@ -139,6 +147,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             read,
             ahead: Ahead::default(),
             details: None,
+            constraint: None,
             transcript,
         })
     }
@@ -173,12 +182,23 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self
     }
 
+    /// Holds the text to a form, from behind what is already written of it. Nothing is read ahead then.
+    pub fn with_constraint(mut self, constraint: Box<dyn Constraint>) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
     /// Advances by one accepted span; `None` at the end of the text.
     ///
     /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
     pub async fn next(&mut self) -> Result<Option<Span>, SessionError> {
         if self.transcript.finish_reason().is_some() {
             return Ok(None);
+        }
+        match self.continuation()? {
+            Continuation::Open => {}
+            Continuation::Forced(tokens) => return Ok(Some(self.force(tokens)?)),
+            Continuation::Complete => return Ok(Some(self.transcript.end(FinishReason::Stop))),
         }
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
@@ -192,7 +212,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             }
         };
         written.alternatives = self.alternatives(&step);
-        Ok(Some(self.accept(NewTokens { score, times, ..written })))
+        Ok(Some(self.accept(NewTokens { score, times, ..written })?))
     }
 
     /// Everything accepted so far, with its trace and statistics.
@@ -220,6 +240,30 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The cloud's last failure, even if it has recovered since.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         self.cloud_error.as_ref()
+    }
+
+    fn continuation(&mut self) -> Result<Continuation, SessionError> {
+        match &mut self.constraint {
+            Some(constraint) => Ok(constraint.continuation()?),
+            None => Ok(Continuation::Open),
+        }
+    }
+
+    /// Accepts tokens that no model has to be asked for. The edge reads them before its next step.
+    fn force(&mut self, tokens: Vec<Token>) -> Result<Span, SessionError> {
+        let logprob = self.details.map(|_| 0.0);
+        let tokens = tokens.into_iter().map(|token| self.piece(token, logprob)).collect();
+        let constrained = Some(Constrained::Forced);
+        self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
+    }
+
+    /// Leaves only what may come next, and proposes the best of it.
+    pub(crate) fn mask(&mut self, step: &mut Step) -> Result<(), SessionError> {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.mask(&mut step.logits)?;
+            step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn score(&self, step: &Step) -> (Option<Score>, Times) {
@@ -295,13 +339,47 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         likeliest.into_iter().map(alternative).collect()
     }
 
+    /// As much of the cloud's tokens as may come next; `None` where they may not.
+    fn fitting(&mut self, tokens: Vec<Token>) -> Result<Option<Vec<Token>>, ConstraintError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(Some(tokens)) };
+        if tokens.is_empty() {
+            return Ok(constraint.may_end()?.then_some(tokens));
+        }
+        if constraint.allows(&tokens)? {
+            return Ok(Some(tokens));
+        }
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&t| self.vocabulary.piece(t)).collect();
+        let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
+        for beginning in constraint::beginnings(&text).skip(1) {
+            let tokens = self.vocabulary.encode(beginning);
+            if constraint.allows(&tokens)? {
+                return Ok(Some(tokens));
+            }
+        }
+        Ok(None)
+    }
+
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<NewTokens, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
         self.transcript.add_sent(&sent);
         let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
-            Ok(Some(written)) => return Ok(NewTokens { sent, ..written }),
+            Ok(Some(written)) => {
+                let tokens: Vec<_> = written.tokens.iter().filter_map(|piece| piece.id).collect();
+                let written = match self.fitting(tokens.clone())? {
+                    Some(fitting) if fitting == tokens => written,
+                    Some(fitting) => {
+                        let tokens = fitting.into_iter().map(|t| self.piece(t, None)).collect();
+                        NewTokens { tokens, ..written }
+                    }
+                    None => {
+                        let (constrained, usage) = (Some(Constrained::Replaced), written.usage);
+                        NewTokens { constrained, usage, ..self.keep(step)? }
+                    }
+                };
+                return Ok(NewTokens { sent, ..written });
+            }
             Ok(None) => return Ok(NewTokens { sent, ..self.keep(step)? }),
             Err(SessionError::Cloud(error)) => error,
             Err(other) => return Err(other),
@@ -417,7 +495,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Accepts what this step wrote; without tokens the text ends.
-    fn accept(&mut self, written: NewTokens) -> Span {
+    fn accept(&mut self, written: NewTokens) -> Result<Span, SessionError> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
@@ -429,7 +507,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             self.follow(&[]);
             self.cut();
             self.transcript.add_cost(written.times, written.usage);
-            return self.transcript.end_by(source, FinishReason::Stop);
+            return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
         let before = self.transcript.tokens().len();
         let span = self.transcript.accept(NewTokens { speculation, ..written });
@@ -442,7 +520,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.transcript.finish_reason().is_some() {
             self.cut();
         }
-        span
+        if let (Some(constraint), None) = (&mut self.constraint, self.transcript.finish_reason()) {
+            constraint.advance(&accepted)?;
+        }
+        Ok(span)
     }
 }
 

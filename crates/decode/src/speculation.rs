@@ -176,11 +176,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             (self.ahead.asked, self.ahead.provisional) = (asked, true);
             return Ok((step, score, times));
         }
-        let step = self.read_unread().await?;
+        let mut step = self.read_unread().await?;
         self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
         self.ahead.provisional = false;
+        self.mask(&mut step)?;
         let (score, times) = self.score(&step);
         Ok((step, score, times))
     }
@@ -257,7 +258,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
     /// waits.
     fn tip(&self) -> Option<Tip> {
-        if self.ahead.limit == 0 {
+        if self.ahead.limit == 0 || self.constraint.is_some() {
             return None;
         }
         let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
@@ -372,7 +373,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let same = self.ahead.common(accepted.iter().copied());
         self.read += same;
         if same < accepted.len() {
-            self.unread = accepted[same..].to_vec();
+            // Behind tokens that were forced, which no step has read yet.
+            self.unread.extend_from_slice(&accepted[same..]);
             self.cut();
             return;
         }

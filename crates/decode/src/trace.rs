@@ -4,7 +4,7 @@ use std::{iter::Sum, ops::AddAssign, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::{Exchange, Score, Token};
+use crate::{Constrained, Exchange, Score, Token};
 
 /// Who wrote a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -162,6 +162,9 @@ pub struct Accepted {
     /// `text` on tokens of the cloud where text had to be exchanged instead of ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Exchange>,
+    /// Set where the text is held to a form and that decided about the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constrained: Option<Constrained>,
     /// Where its time was spent; for a word of several tokens, all of it is on the first.
     pub times: Times,
     /// What the ask cost the cloud; on the first token of an answer.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    Exchange, Score, Token,
+    Constrained, Exchange, Score, Token,
     stats::{Stats, Totals},
     stop::StopFilter,
     text::TextStream,
@@ -36,6 +36,7 @@ pub(crate) struct NewTokens {
     pub source: Source,
     pub score: Option<Score>,
     pub eligible: Option<bool>,
+    pub constrained: Option<Constrained>,
     pub times: Times,
     pub usage: Option<Usage>,
     pub speculation: Option<Speculation>,
@@ -222,6 +223,7 @@ impl Transcript {
                 source: written.source,
                 score: written.score,
                 eligible: written.eligible,
+                constrained: written.constrained,
                 degraded: written.exchange.filter(|e| *e == Exchange::Text),
                 times: std::mem::take(&mut times),
                 cloud: usage.take(),

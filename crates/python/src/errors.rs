@@ -21,9 +21,11 @@ pub fn exception(error: Error) -> PyErr {
         | Error::Sampling(_)
         | Error::Threshold(_)
         | Error::UnknownRouter(_)
+        | Error::Grammar(_)
         | Error::Session(
             SessionError::EmptyPrompt
             | SessionError::PromptTooLong { .. }
+            | SessionError::Constraint(_)
             | SessionError::Sampling(SamplingError::OutOfRange { .. }),
         ) => UsageError::new_err(words),
         Error::Mismatch(_)
@@ -31,6 +33,7 @@ pub fn exception(error: Error) -> PyErr {
         | Error::RouterFile(_)
         | Error::Preset(_)
         | Error::Home(_)
+        | Error::NotPulled { .. }
         | Error::Catalog(_)
         | Error::Hub(_) => StoreError::new_err(words),
         Error::Engine(_) | Error::Session(SessionError::Edge(_) | SessionError::Sampling(_)) => {

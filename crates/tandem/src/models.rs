@@ -1,14 +1,14 @@
 //! The real models: an edge on this machine, and a cloud wherever it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cloud::{
     EdgeSide, Opening, Remote, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::Token;
-use engine::{Compute, LoadOptions, Model, Sequence, template};
+use decode::{Constraint, Token};
+use engine::{Compute, Grammar, GrammarCompiler, LoadOptions, Model, Sequence, template};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -21,6 +21,8 @@ pub struct Models {
     config: PairConfig,
     compute: Compute,
     loaded: OnceCell<Model>,
+    /// Made of the edge's vocabulary when a text is first held to a form.
+    grammars: OnceLock<GrammarCompiler>,
     /// Set when the cloud is first needed.
     settings: OnceCell<Settings>,
 }
@@ -60,7 +62,8 @@ impl Models {
     /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
-        Ok(Self { config, compute, loaded: OnceCell::new(), settings: OnceCell::new() })
+        let (loaded, grammars, settings) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
+        Ok(Self { config, compute, loaded, grammars, settings })
     }
 
     /// The name of the preset that was applied, if one was.
@@ -220,6 +223,17 @@ impl Pair for Models {
         })
     }
 
+    fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, Error> {
+        let compiler = match self.grammars.get() {
+            Some(compiler) => compiler,
+            None => {
+                let made = GrammarCompiler::new(self.loaded()?.vocabulary().clone())?;
+                self.grammars.get_or_init(|| made)
+            }
+        };
+        Ok(compiler.compile(grammar)?)
+    }
+
     async fn load_edge(&self) -> Result<(), Error> {
         self.edge().await.map(drop)
     }
@@ -257,14 +271,15 @@ impl Pair for Models {
     }
 
     fn introduce(&self, cloud: &mut Remote, to: Introduction<'_>) -> Result<(), Error> {
-        let Introduction { prompt, edge, on_error } = to;
+        let Introduction { prompt, edge, on_error, grammar } = to;
         let edge = match edge {
             Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
             None => None,
         };
         let rendered = self.rendered(prompt)?;
         cloud.set_on_error(on_error);
-        cloud.reopen(Opening { prompt: prompt.clone(), edge, rendered });
+        let (prompt, grammar) = (prompt.clone(), grammar.cloned());
+        cloud.reopen(Opening { prompt, edge, rendered, grammar });
         Ok(())
     }
 

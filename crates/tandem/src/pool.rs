@@ -9,7 +9,9 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use decode::{Edge, Relay, Routing, Session, SessionInput, Token, common_prefix};
+use decode::{
+    Edge, OnCloudError, Relay, Routing, Session, SessionInput, Threshold, Token, common_prefix,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -212,22 +214,26 @@ impl<P: Pair> Lease<P> {
     /// Starts a text on this seat. What is in the caches of either side is not read again.
     pub async fn begin(mut self, request: ResolvedRequest) -> Result<Generation<P>, Error> {
         let ResolvedRequest { mode, on_error, sampling, .. } = request;
+        // What holds a text to a form speaks the edge's tokens: with it, the edge reads along and the
+        // cloud is asked at every position that is not forced.
+        let alone = mode == Mode::Large && request.constraint.is_none();
         let input = SessionInput {
             prompt: request.tokens.clone(),
             written: request.written.clone(),
             sampling,
             limits: request.limits.clone(),
         };
-        if mode != Mode::Large {
+        if !alone {
             // Checked here, because a session that cannot begin would drop both models.
             input.check(self.edge().await?.context())?;
         }
         if mode != Mode::Small {
-            let edge = (mode == Mode::Joint).then_some(request.tokens.as_slice());
-            self.introduce(Introduction { prompt: &request.prompt, edge, on_error }).await?;
+            let edge = (!alone).then_some(request.tokens.as_slice());
+            let (prompt, grammar) = (&request.prompt, request.grammar.as_ref());
+            self.introduce(Introduction { prompt, edge, on_error, grammar }).await?;
         }
         let missing = || Error::Internal("a seat without its models".into());
-        let state = if mode == Mode::Large {
+        let state = if alone {
             let cloud = self.seat.cloud.take().ok_or_else(missing)?;
             let relay = Relay::new(cloud, sampling, input.limits);
             State::Relay(Box::new(match request.alternatives {
@@ -236,13 +242,19 @@ impl<P: Pair> Lease<P> {
             }))
         } else {
             let routing = match mode {
-                Mode::Joint => Some(Routing {
+                Mode::Joint | Mode::Large => Some(Routing {
                     router: request.router.build(sampling.seed),
-                    policy: request.policy.clone(),
+                    policy: match mode {
+                        Mode::Large => Threshold::ALWAYS.into(),
+                        Mode::Small | Mode::Joint => request.policy.clone(),
+                    },
                     cloud: self.seat.cloud.take().ok_or_else(missing)?,
-                    on_error,
+                    on_error: match (mode, on_error) {
+                        (Mode::Large, OnCloudError::Keep) => OnCloudError::Fail,
+                        _ => on_error,
+                    },
                 }),
-                Mode::Small | Mode::Large => None,
+                Mode::Small => None,
             };
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let session = Session::new(edge, routing, input)?;
@@ -251,6 +263,9 @@ impl<P: Pair> Lease<P> {
             let mut session = session.with_ask_tokens(pair.ask_tokens());
             if pair.warms_cloud() {
                 session = session.with_warm_cloud();
+            }
+            if let Some(constraint) = &request.constraint {
+                session = session.with_constraint(constraint.clone());
             }
             State::Session(Box::new(match request.alternatives {
                 Some(alternatives) => session.with_details(alternatives),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use decode::{Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
+use decode::{Constraint, Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    Answer, Builder, Error, Generation, Lease, Mode, Models, Pair, Prompt, Request,
+    Answer, Builder, Error, Generation, Grammar, Lease, Mode, Models, Pair, Prompt, Request,
     ResolvedRequest, RouterRegistry, pool::Pool,
 };
 
@@ -115,6 +115,10 @@ impl<P: Pair> Tandem<P> {
         let (router, policy) = self.shared.routers.choose(&request.routing)?;
         let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
         add_system(&mut request.prompt, &defaults.system);
+        let constraint = match &request.grammar {
+            Some(grammar) => Some(self.constraint(grammar).await?),
+            None => None,
+        };
         let tokens = self.tokens(mode, &request.prompt).await?;
         Ok(ResolvedRequest {
             mode,
@@ -127,6 +131,8 @@ impl<P: Pair> Tandem<P> {
             policy,
             on_error: request.on_error.unwrap_or(defaults.on_error),
             alternatives: request.alternatives,
+            grammar: request.grammar,
+            constraint,
         })
     }
 
@@ -161,6 +167,16 @@ impl<P: Pair> Tandem<P> {
             return Err(SessionError::PromptTooLong { tokens, context }.into());
         }
         Ok(tokens)
+    }
+
+    /// What holds a text to a grammar. Loads the small model, whose tokens it speaks of, in every mode.
+    pub async fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, Error> {
+        let pair = self.pair();
+        pair.load_edge().await?;
+        // A large grammar takes so long that it would delay other tasks of this thread.
+        let (there, grammar) = (pair.clone(), grammar.clone());
+        let made = spawn_blocking(move || there.constraint(&grammar)).await;
+        made.map_err(|e| Error::Internal(e.to_string()))?
     }
 
     /// Takes the free seat whose cache has most of this prompt, to generate several texts on it or to

@@ -54,8 +54,25 @@ pub struct Args {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
+    /// How the log on stderr is written
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// A file with values of options; without it, ~/.config/tandem/tandem.toml if that exists
+    #[arg(long, global = true, value_name = "FILE", env = "TANDEM_CONFIG")]
+    pub config: Option<PathBuf>,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +115,9 @@ pub enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Show the values of options, and where each came from
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print a completion script for your shell
     Completions {
         /// The shell to print it for
@@ -110,10 +130,25 @@ pub enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Every option of a command with its value, and whether it is from the environment, the file or
+    /// a default
+    Show {
+        /// The command
+        #[arg(default_value = "serve")]
+        command: String,
+    },
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
     /// The prompt; "-" reads it from stdin
     pub prompt: String,
+
+    /// Hold the answer to the JSON schema in this file
+    #[arg(long, value_name = "FILE")]
+    pub json_schema: Option<PathBuf>,
 
     #[command(flatten)]
     pub generate: GenerateArgs,

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod chat;
 pub mod cloud;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod doctor;
 #[cfg(feature = "lab")]

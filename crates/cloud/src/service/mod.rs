@@ -4,6 +4,7 @@
 //! - [`Service`]: open, next, score, close; one file each for what takes more than a few lines
 //! - `sessions`: who is here, and who has to leave when memory is full
 //! - `conversation`: what was accepted, in the cloud's own tokens; pure
+//! - `form`: the form that answers are held to
 //! - `writer`: the next tokens, or the next word
 //! - [`collector`]: what edges see, for a service that collects it
 //! - [`lazy`]: the model, loaded when the first session needs it
@@ -14,6 +15,7 @@
 pub mod collector;
 mod conversation;
 pub mod error;
+mod form;
 pub mod lazy;
 mod next;
 mod open;
@@ -57,6 +59,7 @@ pub struct Service {
     model: LazyModel,
     config: ServiceConfig,
     sessions: Sessions,
+    grammars: form::Grammars,
 }
 
 impl fmt::Debug for Service {
@@ -68,7 +71,7 @@ impl fmt::Debug for Service {
 impl Service {
     /// Nothing is loaded before the first session.
     pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
-        Self { model, config, sessions: Sessions::default() }
+        Self { model, config, sessions: Sessions::default(), grammars: Arc::default() }
     }
 
     /// Loads the model, unless it is loaded already, so that no session waits for that.

@@ -65,6 +65,7 @@ impl From<tandem::Error> for ApiError {
             Error::Engine(error @ EngineError::Template { .. }) => {
                 Self::invalid(error.to_string()).param("messages")
             }
+            Error::Grammar(_) => Self::invalid(error.to_string()).code("invalid_grammar"),
             Error::CloudTemplate(_) => Self::invalid(error.to_string()),
             other => Self::internal(&other),
         }
@@ -79,6 +80,9 @@ impl From<SessionError> for ApiError {
                 let message =
                     format!("the prompt has {tokens} tokens and the context holds {context}");
                 Self::invalid(message).code("context_length_exceeded")
+            }
+            SessionError::Constraint(error) => {
+                Self::invalid(error.to_string()).code("invalid_grammar")
             }
             SessionError::Sampling(error @ SamplingError::OutOfRange { .. }) => {
                 Self::invalid(error.to_string())

@@ -177,6 +177,9 @@ pub struct Token {
     /// Whether the cloud could have been asked here; absent while that is not known.
     #[schema(nullable = false)]
     eligible: Option<bool>,
+    /// What the form that the text is held to had to do with the token; absent where nothing.
+    #[schema(nullable = false)]
+    constrained: Option<Constrained>,
     /// `text` on what the cloud wrote where ids cannot travel; no fault.
     degraded: Option<Exchange>,
     /// Where its time went; for a word of several tokens, all on the first.
@@ -204,6 +207,14 @@ pub enum Speculation {
     Confirmed,
     Contradicted,
     Foreseen,
+}
+
+/// Nothing else could come here, or what the cloud wrote could not come and this is the edge's best.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Constrained {
+    Forced,
+    Replaced,
 }
 
 /// What an ask cost the cloud, by its own count; null where it does not say.

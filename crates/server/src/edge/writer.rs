@@ -5,8 +5,8 @@
 
 use std::{pin::pin, sync::Arc};
 
-use decode::{Accepted, FinishReason, Span, Times, Token};
-use tandem::{Generation, Lease, Mode, Pair};
+use decode::{Accepted, Constraint, FinishReason, Span, Times, Token};
+use tandem::{Generation, Lease, Mode, Pair, ResolvedRequest};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout_at},
@@ -49,6 +49,14 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
+    let constraint = match &request.grammar {
+        Some(grammar) => Some(server.tandem.constraint(grammar).await?),
+        None => None,
+    };
+    let constraint = match request.biases.as_slice() {
+        [] => constraint,
+        biases => Some(engine::grammar::biased(constraint, biases.to_vec())),
+    };
     let mut prompts = vec![];
     for prompt in &request.prompts {
         prompts.push(server.tandem.tokens(request.mode, prompt).await?);
@@ -58,7 +66,7 @@ pub async fn start<P: Pair>(
     let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, events, deadline };
+        let writer = Writer { server, request, constraint, events, deadline };
         writer.write_all(lease, &prompts).await;
     });
     Ok(receiver)
@@ -67,6 +75,7 @@ pub async fn start<P: Pair>(
 struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
+    constraint: Option<Box<dyn Constraint>>,
     events: mpsc::Sender<Event>,
     deadline: Instant,
 }
@@ -116,6 +125,7 @@ impl<P: Pair> Writer<P> {
         tokens: &[Token],
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
+        let request = ResolvedRequest { constraint: self.constraint.clone(), ..request };
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
         self.server.metrics.text(&generation.transcript().stats());

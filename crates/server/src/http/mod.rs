@@ -9,6 +9,7 @@ pub mod access;
 pub mod body;
 pub mod error;
 pub mod metrics;
+pub mod request_id;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;

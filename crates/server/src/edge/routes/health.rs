@@ -1,9 +1,9 @@
-//! `GET /health`: needs no key.
+//! `GET /health` and `GET /ready`: they need no key.
 
 use std::sync::Arc;
 
 use ::tandem::Pair;
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,4 +35,21 @@ pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Healt
         running: server.tandem.running(),
         queued: server.tandem.waiting(),
     })
+}
+
+/// Whether the server can begin another text at once: for whoever shares requests out among servers
+#[utoipa::path(
+    get,
+    path = "/ready",
+    responses(
+        (status = 200, description = "It can", body = Health),
+        (status = 503, description = "Requests wait for a seat", body = Health),
+        OpenErrors
+    ),
+    security(())
+)]
+pub async fn ready<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {
+    let waits = server.tandem.waiting() > 0;
+    let status = if waits { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, health(State(server)).await)
 }

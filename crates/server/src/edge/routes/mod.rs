@@ -46,7 +46,7 @@ impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
 
 impl<P: Pair> Server<P> {
     /// What requests are checked against.
-    fn checks(&self) -> Checks<'_> {
+    pub fn checks(&self) -> Checks<'_> {
         Checks { defaults: self.tandem.defaults(), routers: self.tandem.routers() }
     }
 }
