@@ -23,7 +23,7 @@ pub enum RouterCommand {
     /// Train a router on collected samples
     Train(TrainArgs),
     /// Find the thresholds for budgets, on prompts of your own
-    Calibrate(CalibrateArgs),
+    Calibrate(Box<CalibrateArgs>),
     /// Show what is in a router file, and its scores for a text
     Inspect(InspectArgs),
 }
