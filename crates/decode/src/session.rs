@@ -24,7 +24,9 @@ use crate::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
     ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
     Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
-    boundary, constraint, sampling,
+    boundary,
+    closing::{Closers, Place},
+    constraint, sampling,
     trace::{Alternative, FinishReason, Source, Span, Times},
     transcript::{NewTokens, Piece},
 };
@@ -107,6 +109,8 @@ pub struct Session<E, R, C> {
     details: Option<usize>,
     /// Stands behind the last accepted token.
     constraint: Option<Box<dyn Constraint>>,
+    /// Made when they are first needed.
+    closers: Option<Closers>,
     transcript: Transcript,
 }
 
@@ -138,6 +142,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             prompt: input.prompt.len(),
             details: None,
             constraint: None,
+            closers: None,
             transcript,
         })
     }
@@ -175,10 +180,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
         self.read += self.unread.len();
         self.unread.clear();
-        self.mask(&mut step)?;
+        let closing = self.mask(&mut step)?;
 
         let (score, mut times) = self.score(&step);
         let mut written = match self.decide(score) {
+            _ if closing => {
+                NewTokens { constrained: Some(Constrained::Closed), ..self.keep(&step)? }
+            }
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => {
                 let asking = trace_span!("ask", position = self.read);
@@ -229,13 +237,22 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
     }
 
-    /// Leaves only what may come next, and proposes the best of it.
-    fn mask(&mut self, step: &mut Step) -> Result<(), SessionError> {
-        if let Some(constraint) = &mut self.constraint {
-            constraint.mask(&mut step.logits)?;
-            step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+    /// Leaves only what may come next, and proposes the best of it. Says whether JSON is being
+    /// closed because little room is left.
+    fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(false) };
+        constraint.mask(&mut step.logits)?;
+        let mut closing = false;
+        if constraint.is_json() {
+            let place = Place::behind(self.transcript.accepted_text());
+            if place.must_close(self.transcript.room(), self.transcript.tokens().len()) {
+                let vocabulary = &self.vocabulary;
+                let closers = self.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
+                closing = closers.prefer(place, &mut step.logits);
+            }
         }
-        Ok(())
+        step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+        Ok(closing)
     }
 
     fn score(&self, step: &Step) -> (Option<Score>, Times) {

@@ -182,12 +182,14 @@ pub struct Token {
     sent: Option<String>,
 }
 
-/// Nothing else could come here, or what the cloud wrote could not come and this is the edge's best.
+/// Nothing else could come here; what the cloud wrote could not come and this is the edge's best; or it
+/// closes JSON that would reach its limit.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Constrained {
     Forced,
     Replaced,
+    Closed,
 }
 
 /// What an ask cost the cloud, by its own count; null where it does not say.
