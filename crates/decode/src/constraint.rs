@@ -36,6 +36,8 @@ pub enum Constrained {
     Forced,
     /// The edge's best token that may come, because the cloud's answer may not.
     Replaced,
+    /// A token that closes JSON, because the text would reach its limit otherwise.
+    Closed,
 }
 
 /// Holds one text to a form. It is a value: a clone goes its own way from the same position, which is
@@ -55,6 +57,11 @@ pub trait Constraint: Send + Sync {
 
     /// Goes on behind tokens that were accepted.
     fn advance(&mut self, tokens: &[Token]) -> Result<(), ConstraintError>;
+
+    /// Whether the text is JSON here, which has to be closed before its limit.
+    fn is_json(&self) -> bool {
+        false
+    }
 
     /// The same constraint at the same position.
     fn duplicate(&self) -> Box<dyn Constraint>;

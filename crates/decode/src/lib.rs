@@ -9,7 +9,7 @@
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
 //! - [`step`]: what the edge returns for one position
-//! - [`constraint`]: the trait of what holds a text to a form
+//! - [`constraint`]: the trait of what holds a text to a form; `closing`: JSON near its limit
 //! - [`mod@features`]: features of its distribution, for trained routers
 //! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
 //! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
@@ -25,6 +25,7 @@
 
 pub mod boundary;
 pub mod budget;
+mod closing;
 pub mod cloud;
 pub mod constraint;
 pub mod conversation;

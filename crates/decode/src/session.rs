@@ -31,10 +31,18 @@ use crate::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
     ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
     Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
+<<<<<<< HEAD
     boundary, constraint, sampling,
     speculation::{self, Ahead},
     trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
     transcript::{NewTokens, Piece, Written},
+=======
+    boundary,
+    closing::{Closers, Place},
+    constraint, sampling,
+    trace::{Alternative, FinishReason, Source, Span, Times},
+    transcript::{NewTokens, Piece},
+>>>>>>> serve
 };
 
 /// Why a generation cannot begin or continue.
@@ -116,8 +124,15 @@ pub struct Session<E, R, C> {
     /// How many alternatives to record with every token, if details are wanted.
     details: Option<usize>,
     /// Stands behind the last accepted token.
+<<<<<<< HEAD
     pub(crate) constraint: Option<Box<dyn Constraint>>,
     pub(crate) transcript: Transcript,
+=======
+    constraint: Option<Box<dyn Constraint>>,
+    /// Made when they are first needed.
+    closers: Option<Closers>,
+    transcript: Transcript,
+>>>>>>> serve
 }
 
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
@@ -148,6 +163,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             ahead: Ahead::default(),
             details: None,
             constraint: None,
+            closers: None,
             transcript,
         })
     }
@@ -203,8 +219,22 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
+<<<<<<< HEAD
         let (step, score, mut times) = self.arrive().await?;
+=======
+        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
+        let mut step = self.edge.step(&self.unread).instrument(reading).await?;
+        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
+        self.read += self.unread.len();
+        self.unread.clear();
+        let closing = self.mask(&mut step)?;
+
+        let (score, mut times) = self.score(&step);
+>>>>>>> serve
         let mut written = match self.decide(score) {
+            _ if closing => {
+                NewTokens { constrained: Some(Constrained::Closed), ..self.keep(&step)? }
+            }
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => {
                 let asking = trace_span!("ask", position = self.read);
@@ -257,13 +287,30 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
     }
 
+<<<<<<< HEAD
     /// Leaves only what may come next, and proposes the best of it.
     pub(crate) fn mask(&mut self, step: &mut Step) -> Result<(), SessionError> {
         if let Some(constraint) = &mut self.constraint {
             constraint.mask(&mut step.logits)?;
             step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+=======
+    /// Leaves only what may come next, and proposes the best of it. Says whether JSON is being
+    /// closed because little room is left.
+    fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(false) };
+        constraint.mask(&mut step.logits)?;
+        let mut closing = false;
+        if constraint.is_json() {
+            let place = Place::behind(self.transcript.accepted_text());
+            if place.must_close(self.transcript.room(), self.transcript.tokens().len()) {
+                let vocabulary = &self.vocabulary;
+                let closers = self.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
+                closing = closers.prefer(place, &mut step.logits);
+            }
+>>>>>>> serve
         }
-        Ok(())
+        step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+        Ok(closing)
     }
 
     pub(crate) fn score(&self, step: &Step) -> (Option<Score>, Times) {

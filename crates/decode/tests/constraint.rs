@@ -194,3 +194,71 @@ fn a_duplicate_goes_its_own_way() {
     assert!(second.allows(&vocabulary.encode(" cat")).unwrap());
     assert!(!first.allows(&vocabulary.encode(" cat")).unwrap());
 }
+
+/// Any number of words in quotes.
+#[derive(Clone)]
+struct Quoted {
+    vocabulary: Arc<FakeVocabulary>,
+    written: String,
+}
+
+impl Constraint for Quoted {
+    fn continuation(&mut self) -> Result<Continuation, ConstraintError> {
+        Ok(match self.written.as_str() {
+            "" => Continuation::Forced(self.vocabulary.encode("\"")),
+            text if text.len() > 1 && text.ends_with('"') => Continuation::Complete,
+            _ => Continuation::Open,
+        })
+    }
+
+    fn mask(&mut self, logits: &mut [f32]) -> Result<(), ConstraintError> {
+        logits[0] = f32::NEG_INFINITY;
+        Ok(())
+    }
+
+    fn allows(&mut self, _: &[Token]) -> Result<bool, ConstraintError> {
+        Ok(true)
+    }
+
+    fn may_end(&mut self) -> Result<bool, ConstraintError> {
+        Ok(false)
+    }
+
+    fn advance(&mut self, tokens: &[Token]) -> Result<(), ConstraintError> {
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&t| self.vocabulary.piece(t)).collect();
+        self.written += &String::from_utf8(bytes).unwrap();
+        Ok(())
+    }
+
+    fn is_json(&self) -> bool {
+        true
+    }
+
+    fn duplicate(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn json_is_closed_before_its_limit() {
+    let model = FakeModel::new(3, PIECES);
+    let vocabulary = model.vocabulary.clone();
+    let input = SessionInput {
+        prompt: vocabulary.encode(" the"),
+        written: vec![],
+        sampling: Sampling::default(),
+        limits: Limits { max_tokens: 40, stops: vec![] },
+    };
+    let session: Session<_, Doubtful, FakeCloud> =
+        Session::new(FakeEdge::new(model, 400), None, input).unwrap();
+    let mut session =
+        session.with_constraint(Box::new(Quoted { vocabulary, written: String::new() }));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { while session.next().await.unwrap().is_some() {} });
+    let transcript = session.transcript();
+    // The scripted model never writes a quote by itself.
+    assert_eq!(transcript.finish_reason(), Some(FinishReason::Stop), "{}", transcript.text());
+    let last = transcript.shown().last().unwrap();
+    assert_eq!((last.text.as_str(), last.constrained), ("\"", Some(Constrained::Closed)));
+    assert_eq!(transcript.tokens().len(), 31, "{}", transcript.text());
+}

@@ -50,6 +50,10 @@ impl Constraint for Biased {
         self.form.as_mut().map_or(Ok(()), |form| form.advance(tokens))
     }
 
+    fn is_json(&self) -> bool {
+        self.form.as_ref().is_some_and(|form| form.is_json())
+    }
+
     fn duplicate(&self) -> Box<dyn Constraint> {
         Box::new(Self { form: self.form.clone(), biases: self.biases.clone() })
     }

@@ -5,11 +5,13 @@ use llguidance::{Matcher, api::StopReason};
 
 pub struct Follower {
     matcher: Matcher,
+    json: bool,
 }
 
 impl Follower {
-    pub fn new(matcher: Matcher) -> Self {
-        Self { matcher }
+    /// `json`: whether the text is JSON all through.
+    pub fn new(matcher: Matcher, json: bool) -> Self {
+        Self { matcher, json }
     }
 
     /// Whether the text is complete; an error where it stopped for another reason.
@@ -83,8 +85,12 @@ impl Constraint for Follower {
         self.matcher.consume_tokens(&ids(tokens)).map_err(failed)
     }
 
+    fn is_json(&self) -> bool {
+        self.json
+    }
+
     fn duplicate(&self) -> Box<dyn Constraint> {
         // Deep: the shallow clone shares a lock with its original.
-        Box::new(Self { matcher: self.matcher.deep_clone() })
+        Box::new(Self { matcher: self.matcher.deep_clone(), json: self.json })
     }
 }

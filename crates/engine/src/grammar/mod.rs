@@ -120,6 +120,12 @@ impl GrammarCompiler {
             let form = self.compile(&Grammar::Lark(lark.clone()))?;
             return Ok(Box::new(Triggered::new(self.trigger(word), form, *again)));
         }
+        // Calls of tools are JSON between words, in a grammar that has it inside.
+        let json = match grammar {
+            Grammar::JsonObject | Grammar::JsonSchema(_) => true,
+            Grammar::Lark(text) => text.contains("%json"),
+            Grammar::Regex(_) | Grammar::Triggered { .. } => false,
+        };
         let grammar = top_level(grammar)?;
         // A grammar comes from anybody: where llguidance fails on it, only this text must. It works
         // its way down recursively, so it gets a thread with a stack that is large enough.
@@ -138,7 +144,7 @@ impl GrammarCompiler {
         });
         let made = made.map_err(refused)?;
         let matcher = made.map_err(|_| GrammarError("it cannot be compiled".into()))??;
-        Ok(Box::new(Follower::new(matcher)))
+        Ok(Box::new(Follower::new(matcher, json)))
     }
 }
 

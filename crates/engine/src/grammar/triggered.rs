@@ -153,6 +153,10 @@ impl Constraint for Triggered {
         tokens.iter().try_for_each(|&token| self.advance_by(token))
     }
 
+    fn is_json(&self) -> bool {
+        matches!(&self.state, State::Held(form) if form.is_json())
+    }
+
     fn duplicate(&self) -> Box<dyn Constraint> {
         Box::new(self.copy())
     }
