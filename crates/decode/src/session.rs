@@ -31,18 +31,12 @@ use crate::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
     ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
     Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
-<<<<<<< HEAD
-    boundary, constraint, sampling,
-    speculation::{self, Ahead},
-    trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
-    transcript::{NewTokens, Piece, Written},
-=======
     boundary,
     closing::{Closers, Place},
     constraint, sampling,
-    trace::{Alternative, FinishReason, Source, Span, Times},
-    transcript::{NewTokens, Piece},
->>>>>>> serve
+    speculation::{self, Ahead},
+    trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
+    transcript::{NewTokens, Piece, Written},
 };
 
 /// Why a generation cannot begin or continue.
@@ -124,15 +118,12 @@ pub struct Session<E, R, C> {
     /// How many alternatives to record with every token, if details are wanted.
     details: Option<usize>,
     /// Stands behind the last accepted token.
-<<<<<<< HEAD
     pub(crate) constraint: Option<Box<dyn Constraint>>,
-    pub(crate) transcript: Transcript,
-=======
-    constraint: Option<Box<dyn Constraint>>,
     /// Made when they are first needed.
     closers: Option<Closers>,
-    transcript: Transcript,
->>>>>>> serve
+    /// Whether JSON is being closed at this place because little room is left.
+    pub(crate) closing: bool,
+    pub(crate) transcript: Transcript,
 }
 
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
@@ -164,6 +155,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             details: None,
             constraint: None,
             closers: None,
+            closing: false,
             transcript,
         })
     }
@@ -219,20 +211,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
-<<<<<<< HEAD
         let (step, score, mut times) = self.arrive().await?;
-=======
-        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
-        let mut step = self.edge.step(&self.unread).instrument(reading).await?;
-        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
-        self.read += self.unread.len();
-        self.unread.clear();
-        let closing = self.mask(&mut step)?;
-
-        let (score, mut times) = self.score(&step);
->>>>>>> serve
         let mut written = match self.decide(score) {
-            _ if closing => {
+            _ if self.closing => {
                 NewTokens { constrained: Some(Constrained::Closed), ..self.keep(&step)? }
             }
             Decision::Keep => self.keep(&step)?,
@@ -287,16 +268,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
     }
 
-<<<<<<< HEAD
-    /// Leaves only what may come next, and proposes the best of it.
-    pub(crate) fn mask(&mut self, step: &mut Step) -> Result<(), SessionError> {
-        if let Some(constraint) = &mut self.constraint {
-            constraint.mask(&mut step.logits)?;
-            step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
-=======
     /// Leaves only what may come next, and proposes the best of it. Says whether JSON is being
     /// closed because little room is left.
-    fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
+    pub(crate) fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
         let Some(constraint) = &mut self.constraint else { return Ok(false) };
         constraint.mask(&mut step.logits)?;
         let mut closing = false;
@@ -307,7 +281,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 let closers = self.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
                 closing = closers.prefer(place, &mut step.logits);
             }
->>>>>>> serve
         }
         step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
         Ok(closing)

@@ -181,7 +181,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.read += self.unread.len();
         self.unread.clear();
         self.ahead.provisional = false;
-        self.mask(&mut step)?;
+        self.closing = self.mask(&mut step)?;
         let (score, times) = self.score(&step);
         Ok((step, score, times))
     }

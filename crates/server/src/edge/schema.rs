@@ -197,7 +197,6 @@ pub struct Token {
     sent: Option<String>,
 }
 
-<<<<<<< HEAD
 /// How a token stood to what the edge wrote while an answer was on its way: read before it was certain
 /// that the text would come here; the cloud's answer, as expected; another one; or one that had come with
 /// an earlier answer.
@@ -210,11 +209,8 @@ pub enum Speculation {
     Foreseen,
 }
 
-/// Nothing else could come here, or what the cloud wrote could not come and this is the edge's best.
-=======
 /// Nothing else could come here; what the cloud wrote could not come and this is the edge's best; or it
 /// closes JSON that would reach its limit.
->>>>>>> serve
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Constrained {
