@@ -130,6 +130,7 @@ impl CloudPlaceArgs {
             on_error: self.on_cloud_error,
             delay,
             template: self.template()?,
+            share_states: false,
             in_flight: self.asks_in_flight,
             tokens: self.ask_tokens,
             warm: self.warm,

@@ -128,8 +128,6 @@ struct State {
     client: Mutex<Option<Client>>,
     /// What travels, once it is open.
     exchange: Mutex<Option<Exchange>>,
-    /// Since when the text waits for a cloud that fails.
-    waiting: Mutex<Option<Instant>>,
     /// Held while it is opened again: asks that lost it together open it once.
     opening: tokio::sync::Mutex<()>,
 }

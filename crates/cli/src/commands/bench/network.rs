@@ -259,7 +259,11 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         let messages = [Message::system(&args.generate.system), Message::user(question)];
         let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
         let tokens = pair.tokens(prompt)?;
-        pair.introduce(&mut remote, Introduction { prompt, edge: Some(&tokens), on_error })?;
+        let edge_tokens = Some(tokens.as_slice());
+        pair.introduce(
+            &mut remote,
+            Introduction { prompt, edge: edge_tokens, on_error, grammar: None },
+        )?;
         texts.push(bench.record(&mut edge, &mut remote, tokens, &policy).await?);
         lab::Progress::step(&progress);
     }
