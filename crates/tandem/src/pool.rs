@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use decode::{Edge, Relay, Routing, Session, SessionInput, Token, common_prefix};
+use decode::{Edge, Relay, Routing, Session, SessionInput, Token, Verify, common_prefix};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -17,6 +17,9 @@ use crate::{
     generation::State,
     pair::{Introduction, Pair},
 };
+
+/// Said where mode verify is to draw tokens.
+const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0 and no penalties";
 
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
@@ -88,7 +91,7 @@ impl<P: Pair> Pool<P> {
         let place = choose(free.iter().map(|seat| {
             let held = match (mode, &seat.edge) {
                 (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
-                (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
+                (Mode::Small | Mode::Joint | Mode::Verify, Some(edge)) => edge.held(),
             };
             (common_prefix(held, context), held.len(), seat.used)
         }));
@@ -222,8 +225,11 @@ impl<P: Pair> Lease<P> {
             // Checked here, because a session that cannot begin would drop both models.
             input.check(self.edge().await?.context())?;
         }
+        if mode == Mode::Verify && !sampling.is_greedy() {
+            return Err(Error::Usage(NOT_GREEDY.into()));
+        }
         if mode != Mode::Small {
-            let edge = (mode == Mode::Joint).then_some(request.tokens.as_slice());
+            let edge = (mode != Mode::Large).then_some(request.tokens.as_slice());
             self.introduce(Introduction { prompt: &request.prompt, edge, on_error }).await?;
         }
         let missing = || Error::Internal("a seat without its models".into());
@@ -234,6 +240,10 @@ impl<P: Pair> Lease<P> {
                 Some(_) => relay.with_details(),
                 None => relay,
             }))
+        } else if mode == Mode::Verify {
+            let cloud = self.seat.cloud.take().ok_or_else(missing)?;
+            let edge = self.seat.edge.take().ok_or_else(missing)?;
+            State::Verify(Box::new(Verify::new(edge, cloud, input)?))
         } else {
             let routing = match mode {
                 Mode::Joint => Some(Routing {
@@ -242,7 +252,7 @@ impl<P: Pair> Lease<P> {
                     cloud: self.seat.cloud.take().ok_or_else(missing)?,
                     on_error,
                 }),
-                Mode::Small | Mode::Large => None,
+                Mode::Small | Mode::Large | Mode::Verify => None,
             };
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let session = Session::new(edge, routing, input)?;
