@@ -80,6 +80,6 @@ await run({
   async models() {
     const names = [];
     for await (const model of client.models.list()) names.push(model.id);
-    assert.deepEqual(names, ['tandem-joint', 'tandem-small', 'tandem-large']);
+    assert.deepEqual(names, ['tandem-joint', 'tandem-small', 'tandem-large', 'tandem-verify']);
   },
 });

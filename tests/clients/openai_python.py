@@ -84,7 +84,7 @@ def completions():
 
 def models():
     names = [model.id for model in client.models.list()]
-    assert names == ["tandem-joint", "tandem-small", "tandem-large"], names
+    assert names == ["tandem-joint", "tandem-small", "tandem-large", "tandem-verify"], names
     assert client.models.retrieve("tandem-small").id == "tandem-small"
 
 

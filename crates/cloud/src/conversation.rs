@@ -78,7 +78,11 @@ impl Drop for StreamInUse<'_> {
     fn drop(&mut self) {
         let mut state = self.conversation.state();
         state.streaming = false;
-        state.abandoned.extend(self.stream.take().map(|stream| stream.id));
+        if let Some(stream) = self.stream.take() {
+            state.abandoned.push(stream.id);
+            // Where asks are given up, opening a session anew for each costs more than it saves.
+            state.streamless = true;
+        }
     }
 }
 

@@ -2,19 +2,18 @@
 //! left alone while it fails.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use decode::{
-    Answer, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError, Pending, PendingAnswer,
-    Sent, Step,
+    Answer, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged, Judgement, OnCloudError,
+    Pending, PendingAnswer, Sent, Step, Times,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Endpoint, Match, Opening,
+    Delay, Match, Opening,
     ask::OwnedAsk,
     breaker::Breaker,
     conversation::Conversation,
@@ -23,9 +22,9 @@ use crate::{
     http::{Http, SentLog},
     probe::probe,
     protocol::{EdgeModel, EdgeState, Piece, ScoredToken},
-    service::Service,
+    settings::{Settings, Target},
     tandem::TandemClient,
-    transport::{HERE, Transport},
+    transport::Transport,
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -34,61 +33,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
 const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
-
-#[derive(Clone, Debug)]
-pub enum Target {
-    Http(Endpoint),
-    InProcess(Arc<Service>),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(endpoint) => endpoint.address.fmt(f),
-            Self::InProcess(_) => f.write_str(HERE),
-        }
-    }
-}
-
-/// How a cloud is reached and treated.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub target: Target,
-    pub engine: Option<Engine>,
-    /// Which of its models, if it has several.
-    pub model: Option<String>,
-    pub deadline: Duration,
-    pub on_error: OnCloudError,
-    /// A network to simulate.
-    pub delay: Option<Delay>,
-}
-
-impl Settings {
-    /// How long an ask may take unless told otherwise: a long prompt on a slow machine takes a
-    /// minute or two to read.
-    pub const DEADLINE: Duration = Duration::from_secs(120);
-
-    /// A cloud at an address; everything else as usual.
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self::at(Target::Http(endpoint))
-    }
-
-    /// A cloud in this process; everything else as usual.
-    pub fn in_process(service: Arc<Service>) -> Self {
-        Self { engine: Some(Engine::Tandem), ..Self::at(Target::InProcess(service)) }
-    }
-
-    fn at(target: Target) -> Self {
-        Self {
-            target,
-            engine: None,
-            model: None,
-            deadline: Self::DEADLINE,
-            on_error: OnCloudError::Keep,
-            delay: None,
-        }
-    }
-}
 
 /// A client in the language of whoever answers.
 #[derive(Clone, Debug)]
@@ -245,7 +189,9 @@ impl Remote {
     ) -> Result<Vec<ScoredToken>, CloudError> {
         let deadline = self.settings()?.deadline;
         match (self.client().await?, continuation) {
-            (Client::Tandem(client), piece) => client.score(&accepted, piece, deadline).await,
+            (Client::Tandem(client), piece) => {
+                Ok(client.score(&accepted, piece, deadline).await?.tokens)
+            }
             (Client::Engine(client), Piece::Ids(ids)) => {
                 client.score(accepted.tokens, &ids, deadline).await
             }
@@ -432,6 +378,18 @@ impl Remote {
         }
     }
 
+    async fn judge_once(&self, ask: Ask<'_>, draft: Piece) -> Result<Judgement, CloudError> {
+        let deadline = self.settings()?.deadline;
+        if let Client::Tandem(client) = self.client().await? {
+            return client.judge(&ask, draft, deadline).await;
+        }
+        let started = Instant::now();
+        let tokens = self.score(ask, draft).await?.into_iter();
+        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
+        let times = Times { network: started.elapsed(), ..Times::default() };
+        Ok(Judgement { tokens, times, ..Judgement::default() })
+    }
+
     async fn answer(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
         if lock(&self.state.exchange).is_none() {
             return Err(CloudError::NotOpened);
@@ -465,6 +423,21 @@ impl Cloud for Remote {
     fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
         let (remote, ask) = (self.clone(), OwnedAsk::new(ask, self.seen.take()));
         Some(Box::pin(async move { remote.answer(&ask).await }))
+    }
+
+    async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
+        let draft = match draft {
+            Draft::Ids(ids) => Piece::Ids(ids.to_vec()),
+            Draft::Text(text) => Piece::Text(text.to_owned()),
+        };
+        loop {
+            self.admit().await?;
+            let begun = Instant::now();
+            let tried = self.judge_once(ask, draft.clone()).await;
+            if let Some(judgement) = self.settle(begun, tried).await {
+                return judgement;
+            }
+        }
     }
 
     fn record_step(&mut self, step: &Step) {

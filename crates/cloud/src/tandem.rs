@@ -6,7 +6,8 @@ use std::{
 };
 
 use decode::{
-    Answer, Ask, CloudError, Exchange, Handshake, Step, Times, Token, Usage, common_prefix,
+    Answer, Ask, CloudError, Exchange, Handshake, Judged, Judgement, Step, Times, Token, Usage,
+    common_prefix,
 };
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     ask::OwnedAsk,
     protocol::{
         self, Amount, EdgeModel, EdgeState, Health, NextRequest, OpenRequest, Piece, Prompt,
-        ScoreRequest, ScoredToken, Sharing, code, id_bytes, prefix_hash,
+        ScoreRequest, ScoreResponse, ScoredToken, Sharing, code, id_bytes, prefix_hash,
     },
     transport::Transport,
 };
@@ -184,16 +185,50 @@ impl TandemClient {
         accepted: &Ask<'_>,
         continuation: Piece,
         within: Duration,
-    ) -> Result<Vec<ScoredToken>, CloudError> {
+    ) -> Result<ScoreResponse, CloudError> {
         let (id, request) = {
             let state = self.state();
             let session = state.session.as_ref().ok_or(CloudError::NotOpened)?;
             (session.id.clone(), session.request(accepted))
         };
         let NextRequest { position, hash, append, .. } = request;
+        for piece in [&append, &continuation] {
+            match piece {
+                Piece::Text(text) => self.transport.sent().note(text),
+                Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
+            }
+        }
         let score = ScoreRequest { position, hash, append, continuation };
-        let scores = self.transport.score(&id, score, within).await;
-        scores.map(|scores| scores.tokens).map_err(|f| f.error)
+        let scores = self.transport.score(&id, score, within).await.map_err(|f| f.error)?;
+        if let Some(session) = self.state().session.as_mut().filter(|session| session.id == id) {
+            session.held.tokens = accepted.tokens.to_vec();
+            session.held.text = accepted.text.to_owned();
+        }
+        Ok(scores)
+    }
+
+    /// What the cloud thinks of a draft. A session that it lost is opened again, once.
+    pub async fn judge(
+        &self,
+        ask: &Ask<'_>,
+        draft: Piece,
+        within: Duration,
+    ) -> Result<Judgement, CloudError> {
+        let started = Instant::now();
+        let scores = match self.score(ask, draft.clone(), within).await {
+            Err(CloudError::Refused { status: 404 | 409 | 410, .. } | CloudError::NotOpened) => {
+                self.state().session = None;
+                self.reopen_session(ask).await?;
+                self.score(ask, draft, within).await?
+            }
+            other => other?,
+        };
+        let tokens = scores.tokens.into_iter();
+        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
+        let nothing =
+            protocol::NextResponse { tokens: vec![], finish_reason: None, cost: scores.cost };
+        let Answer { usage, times, .. } = read(nothing, started.elapsed());
+        Ok(Judgement { tokens, usage, times })
     }
 
     /// Opens a session that was lost. What travels must be what travelled before: ids of another

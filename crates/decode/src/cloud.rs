@@ -182,6 +182,35 @@ impl CloudError {
     }
 }
 
+/// What is written tentatively, for the cloud to judge.
+#[derive(Clone, Copy, Debug)]
+pub enum Draft<'a> {
+    /// Where ids are exchanged.
+    Ids(&'a [Token]),
+    /// Where text is.
+    Text(&'a str),
+}
+
+/// One token of a draft, in the cloud's vocabulary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The token of the draft.
+    pub given: AnswerToken,
+    /// What the cloud would have written there.
+    pub greedy: AnswerToken,
+}
+
+/// What the cloud thinks of a draft.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judgement {
+    /// Every token of the draft.
+    pub tokens: Vec<Judged>,
+    /// Tokens that the cloud read for it.
+    pub usage: Usage,
+    /// Time spent at the cloud and on the way there and back.
+    pub times: Times,
+}
+
 /// What a cloud is still about to say. It needs nothing of the cloud any more; dropping it gives it up.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, CloudError>> + Send>>;
 
@@ -209,6 +238,16 @@ pub trait Cloud: Send {
         None
     }
 
+    /// Judges a draft behind everything accepted so far, in one pass; nothing of it is accepted.
+    fn judge(
+        &mut self,
+        _ask: Ask<'_>,
+        _draft: Draft<'_>,
+    ) -> impl Future<Output = Result<Judgement, CloudError>> + Send {
+        let what = "cannot judge a draft: use another cloud for mode verify";
+        async move { Err(CloudError::Unsupported { engine: "this cloud", what }) }
+    }
+
     /// Gets the edge's step at the position of the next ask, right before it. A cloud that collects
     /// training samples sends it along; others ignore it.
     fn record_step(&mut self, _step: &Step) {}
@@ -234,6 +273,14 @@ impl<C: Cloud> Cloud for &mut C {
 
     fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
         (**self).begin(ask)
+    }
+
+    fn judge(
+        &mut self,
+        ask: Ask<'_>,
+        draft: Draft<'_>,
+    ) -> impl Future<Output = Result<Judgement, CloudError>> + Send {
+        (**self).judge(ask, draft)
     }
 
     fn record_step(&mut self, step: &Step) {

@@ -3,7 +3,7 @@
 //!
 //! The modules, in the order in which a token passes through them:
 //!
-//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`
+//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
 //! - `speculation`: what the edge writes while an answer is on its way
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
@@ -49,12 +49,13 @@ pub mod text;
 pub mod token;
 pub mod trace;
 pub mod transcript;
+pub mod verify;
 pub mod vocabulary;
 
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError,
-    Pending, PendingAnswer,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged,
+    Judgement, OnCloudError, Pending, PendingAnswer,
 };
 pub use constraint::{Constrained, Constraint, ConstraintError, Continuation};
 pub use conversation::{Message, Role};
@@ -72,4 +73,5 @@ pub use trace::{
     Accepted, Alternative, FinishReason, Sent, Source, Span, Speculation, Times, Usage,
 };
 pub use transcript::{Limits, Transcript};
+pub use verify::Verify;
 pub use vocabulary::{Fingerprint, Vocabulary};

@@ -233,13 +233,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Returns the models with their caches, for the next generation, and the transcript.
     pub fn into_parts(mut self) -> (E, Option<C>, Transcript) {
-        self.cut();
+        self.stop_asking();
         (self.edge, self.routing.map(|routing| routing.cloud), self.transcript)
     }
 
     /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
-        self.cut();
+        self.stop_asking();
         self.transcript.end(reason)
     }
 
@@ -524,8 +524,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             self.transcript.add_speculation(speculation);
         }
         if written.tokens.is_empty() {
-            self.follow(&[]);
-            self.cut();
+            self.stop_asking();
             self.transcript.add_cost(written.times, written.usage);
             return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
@@ -538,7 +537,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
         self.follow(&accepted);
         if self.transcript.finish_reason().is_some() {
-            self.cut();
+            self.stop_asking();
         }
         if let (Some(constraint), None) = (&mut self.constraint, self.transcript.finish_reason()) {
             constraint.advance(&accepted)?;

@@ -385,6 +385,15 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
+    /// Nothing is asked any more: what was read ahead is forgotten, and what was sent for it counts.
+    pub(crate) fn stop_asking(&mut self) {
+        self.follow(&[]);
+        self.cut();
+        if let Some(routing) = &mut self.routing {
+            self.transcript.add_sent(&routing.cloud.take_sent());
+        }
+    }
+
     /// Forgets what was read ahead: the edge's cache is cut to what it has read of the text.
     pub(crate) fn cut(&mut self) {
         if self.ahead.path.is_empty() {
@@ -392,9 +401,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
         for place in self.ahead.path.drain(..) {
             self.transcript.add_void(place.times, place.asked.is_some());
-        }
-        if let Some(routing) = &mut self.routing {
-            self.transcript.add_sent(&routing.cloud.take_sent());
         }
         let read = self.edge.held().iter().take(self.read).copied().collect::<Vec<_>>();
         self.edge.keep_common(&read);

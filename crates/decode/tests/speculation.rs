@@ -118,7 +118,7 @@ impl Cloud for Network {
         let (opened, polls) = (self.agrees.begin_open()?, luck as usize % 9);
         Some(Box::pin(async move {
             Polls(polls).await;
-            if luck % 5 == 0 { Err(FakeCloud::error()) } else { opened.await }
+            if luck.is_multiple_of(5) { Err(FakeCloud::error()) } else { opened.await }
         }))
     }
 
@@ -131,7 +131,7 @@ impl Cloud for Network {
         self.asks += 1;
         let luck = sampling::hash(self.seed, self.asks);
         let ahead = ask.tokens.len() > self.accepted.load(Ordering::Relaxed);
-        let lost = ahead && luck % 7 == 0;
+        let lost = ahead && luck.is_multiple_of(7);
         self.most = self.most.max(self.on_their_way.fetch_add(1, Ordering::Relaxed) + 1);
         let travelling = Travelling(self.on_their_way.clone());
         let polls = (luck >> 8) as usize % (self.slowest + 1);
@@ -164,7 +164,7 @@ impl Network {
         if self.dead > 0 && place % self.dead == 1 {
             return Err(FakeCloud::error());
         }
-        let cloud = if place % 2 == 0 { &self.agrees } else { &self.differs };
+        let cloud = if place.is_multiple_of(2) { &self.agrees } else { &self.differs };
         let mut answer = Cloud::begin(&mut cloud.clone(), ask).unwrap();
         match answer.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(answer) => answer,

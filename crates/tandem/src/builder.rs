@@ -181,9 +181,10 @@ impl Builder {
         let store = store.with_pair(self.pair.as_deref())?;
         let this = self.with_preset(&store)?;
         let no_cloud = matches!(this.cloud, CloudConfig::None);
-        if this.mode == Mode::Large && no_cloud {
-            let reason = "mode large needs the cloud: it does not work with --offline";
-            return Err(Error::Usage(reason.into()));
+        if matches!(this.mode, Mode::Large | Mode::Verify) && no_cloud {
+            let mode = this.mode;
+            let reason = format!("mode {mode} needs the cloud: it does not work with --offline");
+            return Err(Error::Usage(reason));
         }
         let (router, untrained) = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;

@@ -10,7 +10,8 @@ use std::sync::{
 };
 
 use decode::{
-    Edge, OnCloudError, Relay, Routing, Session, SessionInput, Threshold, Token, common_prefix,
+    Edge, OnCloudError, Relay, Routing, Session, SessionInput, Threshold, Token, Verify,
+    common_prefix,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -19,6 +20,12 @@ use crate::{
     generation::State,
     pair::{Introduction, Pair},
 };
+
+/// Said where mode verify is to draw tokens.
+const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0 and no penalties";
+
+/// Said where mode verify is to hold a text to a form.
+const NO_FORM: &str = "mode verify writes the large model's own text: for a schema, a grammar or tools use joint or large";
 
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
@@ -90,7 +97,7 @@ impl<P: Pair> Pool<P> {
         let place = choose(free.iter().map(|seat| {
             let held = match (mode, &seat.edge) {
                 (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
-                (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
+                (Mode::Small | Mode::Joint | Mode::Verify, Some(edge)) => edge.held(),
             };
             (common_prefix(held, context), held.len(), seat.used)
         }));
@@ -227,6 +234,12 @@ impl<P: Pair> Lease<P> {
             // Checked here, because a session that cannot begin would drop both models.
             input.check(self.edge().await?.context())?;
         }
+        if mode == Mode::Verify && !sampling.is_greedy() {
+            return Err(Error::Usage(NOT_GREEDY.into()));
+        }
+        if mode == Mode::Verify && request.constraint.is_some() {
+            return Err(Error::Usage(NO_FORM.into()));
+        }
         if mode != Mode::Small {
             let edge = (!alone).then_some(request.tokens.as_slice());
             let (prompt, grammar) = (&request.prompt, request.grammar.as_ref());
@@ -240,13 +253,17 @@ impl<P: Pair> Lease<P> {
                 Some(_) => relay.with_details(),
                 None => relay,
             }))
+        } else if mode == Mode::Verify {
+            let cloud = self.seat.cloud.take().ok_or_else(missing)?;
+            let edge = self.seat.edge.take().ok_or_else(missing)?;
+            State::Verify(Box::new(Verify::new(edge, cloud, input)?))
         } else {
             let routing = match mode {
                 Mode::Joint | Mode::Large => Some(Routing {
                     router: request.router.build(sampling.seed),
                     policy: match mode {
                         Mode::Large => Threshold::ALWAYS.into(),
-                        Mode::Small | Mode::Joint => request.policy.clone(),
+                        _ => request.policy.clone(),
                     },
                     cloud: self.seat.cloud.take().ok_or_else(missing)?,
                     on_error: match (mode, on_error) {
@@ -254,7 +271,7 @@ impl<P: Pair> Lease<P> {
                         _ => on_error,
                     },
                 }),
-                Mode::Small => None,
+                Mode::Small | Mode::Verify => None,
             };
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let session = Session::new(edge, routing, input)?;

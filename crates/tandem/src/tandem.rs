@@ -147,8 +147,10 @@ impl<P: Pair> Tandem<P> {
     /// the prompt does not fit the context.
     pub async fn tokens(&self, mode: Mode, prompt: &Prompt) -> Result<Vec<Token>, Error> {
         let pair = self.pair();
-        if mode == Mode::Large && !pair.has_cloud() {
-            return Err(Error::NoCloud("mode large"));
+        match mode {
+            Mode::Large if !pair.has_cloud() => return Err(Error::NoCloud("mode large")),
+            Mode::Verify if !pair.has_cloud() => return Err(Error::NoCloud("mode verify")),
+            _ => {}
         }
         if mode != Mode::Large {
             pair.load_edge().await?;

@@ -208,7 +208,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         mode: match point.mode {
             Mode::Small => RowKind::Small,
             Mode::Joint => RowKind::Joint,
-            Mode::Large => RowKind::Large,
+            Mode::Large | Mode::Verify => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),

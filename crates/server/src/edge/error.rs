@@ -53,7 +53,7 @@ impl From<tandem::Error> for ApiError {
         use tandem::Error;
         match error {
             Error::NoCloud(_) => {
-                let message = "there is no cloud here, and tandem-large is the cloud's alone";
+                let message = "there is no cloud here, and this mode needs it";
                 Self::invalid(message).param("model")
             }
             Error::Busy => Self::busy(),

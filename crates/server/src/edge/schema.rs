@@ -25,13 +25,15 @@ pub struct CompletionRequest {
     parameters: GenerationParameters,
 }
 
-/// Who writes: the small model alone, both, or the large one alone.
+/// Who writes: the small model alone, both, the large one alone, or the large one judging the small one's
+/// drafts.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Mode {
     Small,
     Joint,
     Large,
+    Verify,
 }
 
 /// Where the cloud is: in this process, elsewhere or nowhere.

@@ -22,7 +22,7 @@ async fn about_itself() {
     assert_eq!((&health["status"], &health["running"]), (&json!("ok"), &json!(0)));
     let models: Value = server.get("/v1/models").await.json().await.unwrap();
     let ids: Vec<_> = models["data"].as_array().unwrap().iter().map(|m| &m["id"]).collect();
-    assert_eq!(ids, ["tandem-joint", "tandem-small", "tandem-large"]);
+    assert_eq!(ids, ["tandem-joint", "tandem-small", "tandem-large", "tandem-verify"]);
     let one: Value = server.get("/v1/models/tandem-small").await.json().await.unwrap();
     assert_eq!(one["id"], "tandem-small");
     assert_eq!(server.get("/v1/models/gpt-4").await.status(), 404);

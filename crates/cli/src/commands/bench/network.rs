@@ -175,6 +175,7 @@ struct Bench {
     policy: ThresholdPolicy,
     sampling: Sampling,
     limits: Limits,
+    ask_tokens: usize,
 }
 
 impl Bench {
@@ -207,7 +208,8 @@ impl Bench {
         let record = Record { exchange: Exchange::Ids, answers: HashMap::new() };
         let mut recorder = Recorder { remote, record };
         let routing = self.routing(&mut recorder, policy);
-        let mut session = Session::new(edge, Some(routing), self.input(prompt.clone()))?;
+        let session = Session::new(edge, Some(routing), self.input(prompt.clone()))?;
+        let mut session = session.with_ask_tokens(self.ask_tokens);
         while session.next().await?.is_some() {}
         let tokens = session.transcript().tokens().to_vec();
         drop(session);
@@ -227,7 +229,8 @@ impl Bench {
             let routing = self.routing(Player::new(&text.record, rtt), &policy);
             let started = Instant::now();
             let session = Session::new(&mut *edge, Some(routing), self.input(text.prompt.clone()))?;
-            let mut session = session.with_asks_in_flight(asks_in_flight);
+            let session = session.with_asks_in_flight(asks_in_flight);
+            let mut session = session.with_ask_tokens(self.ask_tokens);
             while session.next().await?.is_some() {}
             run.wall += started.elapsed();
             run.identical &= session.transcript().tokens() == text.tokens;
@@ -250,6 +253,7 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         policy: tandem.routers().policy().clone(),
         sampling: tandem.usual_sampling(),
         limits: tandem.defaults().limits.clone(),
+        ask_tokens: place.ask_tokens,
     };
     let questions = questions(&args)?;
     let progress = Bar::default();
