@@ -18,10 +18,12 @@ for _ in $(seq 300); do
 done
 [ -n "$url" ] || { echo "tandem serve did not start" >&2; exit 1; }
 status=0
-for client in openai_python langchain_chat; do
+for client in openai_python anthropic_python ollama_python langchain_chat; do
     echo "     Running tests/clients/$client.py"
     .venv/clients/python/bin/python "tests/clients/$client.py" "$url" test-key || status=1
 done
-echo "     Running tests/clients/openai_node.mjs"
-node tests/clients/openai_node.mjs "$url" test-key || status=1
+for client in openai_node anthropic_node ollama_node; do
+    echo "     Running tests/clients/$client.mjs"
+    node "tests/clients/$client.mjs" "$url" test-key || status=1
+done
 exit "$status"

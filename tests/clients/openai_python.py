@@ -1,8 +1,11 @@
 """The official `openai` package for Python against `tandem serve`."""
 
+import json
 import sys
+from typing import Literal
 
 import openai
+import pydantic
 from check import agree_where_sure, run
 
 url, key, model_wrong = sys.argv[1] + "/v1", sys.argv[2], "gpt-4o"
@@ -81,7 +84,7 @@ def completions():
 
 def models():
     names = [model.id for model in client.models.list()]
-    assert names == ["tandem-joint", "tandem-small", "tandem-large"], names
+    assert names == ["tandem-joint", "tandem-small", "tandem-large", "tandem-verify"], names
     assert client.models.retrieve("tandem-small").id == "tandem-small"
 
 
@@ -93,10 +96,63 @@ def refused(kind, **request):
     raise AssertionError(f"{request} was taken")
 
 
-def tools_are_refused_clearly():
-    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    error = refused(openai.BadRequestError, tools=[tool])
-    assert error.param == "tools" and "tools" in error.message, error
+class City(pydantic.BaseModel):
+    name: Literal["Paris", "Rome"]
+    inhabitants: int = pydantic.Field(ge=0, le=99)
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+def a_schema_from_a_class():
+    settings = {**SETTINGS, "max_tokens": 80}
+    answer = client.chat.completions.parse(messages=QUESTION, response_format=City, **settings)
+    assert answer.choices[0].message.parsed.name in ("Paris", "Rome"), answer
+
+
+def tools():
+    settings = {**SETTINGS, "max_tokens": 80, "tools": [WEATHER], "tool_choice": "required"}
+    answer = client.chat.completions.create(messages=QUESTION, **settings).choices[0]
+    assert answer.finish_reason == "tool_calls", answer
+    call = answer.message.tool_calls[0]
+    assert json.loads(call.function.arguments)["city"] in ("Paris", "Rome")
+    result = {"role": "tool", "tool_call_id": call.id, "content": "18 °C"}
+    history = QUESTION + [answer.message, result]
+    after = client.chat.completions.create(messages=history, tools=[WEATHER], **SETTINGS)
+    assert after.choices[0].finish_reason in ("stop", "length", "tool_calls")
+    with client.chat.completions.stream(messages=QUESTION, **settings) as stream:
+        final = stream.get_final_completion().choices[0].message.tool_calls[0]
+    assert json.loads(final.function.arguments)["city"] in ("Paris", "Rome")
+
+
+def responses():
+    settings = {"model": "tandem-small", "max_output_tokens": 24, "temperature": 0}
+    answer = client.responses.create(input="What is the capital of France?", **settings)
+    assert answer.output_text.strip() and answer.usage.output_tokens > 0, answer
+    with client.responses.stream(input="What is the capital of France?", **settings) as stream:
+        kinds = [event.type for event in stream]
+        assert stream.get_final_response().output_text.strip()
+    assert kinds[0] == "response.created" and "response.output_text.delta" in kinds, kinds
+    tool = {"type": "function", **WEATHER["function"]}
+    answer = client.responses.create(
+        input="The weather in Rome?", tools=[tool], tool_choice="required", model="tandem-small"
+    )
+    assert json.loads(answer.output[0].arguments)["city"] in ("Paris", "Rome"), answer
+
+
+def biases():
+    answer = client.completions.create(prompt="One, two,", logit_bias={"28": 100}, **SETTINGS)
+    assert len(set(answer.choices[0].text)) == 1, answer
 
 
 def errors_are_their_exceptions():
@@ -120,6 +176,9 @@ run(
     several_choices_and_logprobs,
     completions,
     models,
-    tools_are_refused_clearly,
+    a_schema_from_a_class,
+    tools,
+    responses,
+    biases,
     errors_are_their_exceptions,
 )

@@ -8,6 +8,7 @@ const { EventParser } = await import(new URL("stream.js", page));
 const { Answer, columnsOf } = await import(new URL("answer.js", page));
 const { retryAfter, words, Problem } = await import(new URL("problems.js", page));
 const { request } = await import(new URL("generate.js", page));
+const { shareOf, thresholdAt } = await import(new URL("shares.js", page));
 const { duration, percent, score, bytes, barName, visible } = await import(new URL("format.js", page));
 
 test("events are the same however their text is cut", () => {
@@ -99,4 +100,14 @@ test("figures in words", () => {
   assert.equal(barName({ budget: 0.07, threshold: null }), "budget 7\u202f%");
   assert.equal(barName({ threshold: 0 }), "threshold 0.00");
   assert.equal(visible(" a\n"), "␣a⏎");
+});
+
+test("a slider of thresholds is linear in the share of tokens", () => {
+  const table = [[0.01, 0.83], [0.1, 0.95], [0.7, 0.998]];
+  assert.ok(Math.abs(thresholdAt(table, 0.055) - 0.89) < 1e-9);
+  for (const share of [0, 0.005, 0.01, 0.2, 0.7, 0.9, 1]) {
+    assert.ok(Math.abs(shareOf(table, thresholdAt(table, share)) - share) < 1e-9, String(share));
+  }
+  assert.deepEqual([thresholdAt(table, 0), thresholdAt(table, 1)], [0, 1]);
+  assert.deepEqual([thresholdAt(undefined, 0.3), shareOf(undefined, 0.3)], [0.3, 0.3]);
 });

@@ -134,6 +134,9 @@ impl CloudPlaceArgs {
             on_error: self.on_cloud_error,
             delay,
             template: self.template()?,
+            in_flight: self.asks_in_flight,
+            tokens: self.ask_tokens,
+            warm: self.warm,
             ..AskConfig::default()
         })
     }

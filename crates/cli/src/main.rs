@@ -1,7 +1,7 @@
 //! The `tandem` program: arguments become a validated configuration, which builds the objects that
 //! do the work. Everything about models is in the library `tandem`.
 //!
-//! - [`args`]: what users may write; [`config`]: what it means
+//! - [`args`]: what users may write; [`settings`]: the configuration file; [`config`]: what it means
 //! - [`answer`]: one text, printed from its first token to its last line
 //! - [`show`]: how it looks; [`report`]: its figures, for people
 //! - [`commands`]: one file a command
@@ -14,22 +14,28 @@ mod interrupt;
 #[cfg(feature = "lab")]
 mod progress;
 mod report;
+mod settings;
 mod show;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-use args::{Args, Command};
+use args::{Args, Command, LogFormat};
 use config::UsageError;
 use tandem::error::describe;
 
 fn main() -> ExitCode {
     engine::tune();
-    let args = Args::parse();
-    start_log(args.verbose);
-    match run(args.command) {
+    let args = match settings::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => {
+            show::say(&format!("error: {error}"));
+            return ExitCode::from(2);
+        }
+    };
+    start_log(args.verbose, args.log_format);
+    match run(args) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -39,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
+fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
         Command::Demo(args) => block_on(commands::demo::demo(args)),
         Command::Run(args) => block_on(commands::run::run(args)),
         Command::Chat(args) => block_on(commands::chat::chat(args)),
@@ -56,14 +62,19 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => block_on(commands::eval::eval(args)),
         #[cfg(feature = "lab")]
         Command::Report(args) => commands::report::report(args),
+        #[cfg(feature = "lab")]
+        Command::Tune(args) => block_on(commands::tune::tune(*args)),
         #[cfg(not(feature = "lab"))]
         Command::Router(args) => args.refuse("router"),
         #[cfg(not(feature = "lab"))]
         Command::Eval(args) => args.refuse("eval"),
         #[cfg(not(feature = "lab"))]
         Command::Report(args) => args.refuse("report"),
+        #[cfg(not(feature = "lab"))]
+        Command::Tune(args) => (*args).refuse("tune"),
         Command::Onnx(command) => commands::onnx::onnx(command),
         Command::Bench(command) => block_on(commands::bench::bench(command)),
+        Command::Config(command) => commands::config::config(&command, args.config.as_ref()),
         Command::Completions { shell } => commands::completions::completions(shell),
         Command::Manual { folder } => commands::manual::manual(&folder),
     }
@@ -84,7 +95,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         return true;
     }
     let library = error.downcast_ref::<tandem::Error>();
-    error.is::<UsageError>() || matches!(library, Some(tandem::Error::Usage(_)))
+    error.is::<UsageError>()
+        || matches!(library, Some(tandem::Error::Usage(_) | tandem::Error::Grammar(_)))
 }
 
 /// Whoever read our output has gone: `tandem run … | head` is no failure.
@@ -96,17 +108,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-fn start_log(verbose: u8) {
+fn start_log(verbose: u8, format: LogFormat) {
     let default = match verbose {
         0 => "warn,llama=error",
         1 => "info,llama=error",
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         // A span that is listened to tells how long it took.
-        .with_span_events(FmtSpan::CLOSE)
-        .init();
+        .with_span_events(if verbose == 1 { FmtSpan::NONE } else { FmtSpan::CLOSE });
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }

@@ -15,6 +15,12 @@ pub fn summary(generation: &Generation) -> String {
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
+    if stats.confirmed_asks + stats.contradicted_asks > 0 {
+        facts.push(format!(
+            "{} answers as expected, {} not, {} asks void",
+            stats.confirmed_asks, stats.contradicted_asks, stats.void_asks
+        ));
+    }
     if let Some(budget) = request.policy.current_budget().filter(|_| joint) {
         facts.push(format!(
             "budget {} ({:.1} % so far, threshold {:.3})",
@@ -53,6 +59,7 @@ pub fn summary(generation: &Generation) -> String {
         ("cloud prefill", t.cloud_prefill),
         ("cloud decode", t.cloud_decode),
         ("network", t.network),
+        ("cloud hidden", t.hidden),
     ];
     // What this mode does not have is not worth a word.
     let split: Vec<_> = split

@@ -11,9 +11,10 @@ fn tandem(arguments: &[&str]) -> Output {
 
 #[test]
 fn commands_of_the_workshop_are_refused_by_name() {
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
         &["eval", "builtin", "--budget", "7%"],
         &["report", "results.jsonl"],
+        &["tune", "--prompts", "p.jsonl", "-o", "mine"],
         &["router", "train", "samples", "-o", "router.safetensors"],
         &["router", "--help"],
         &["onnx", "export", "-o", "folder"],
@@ -33,7 +34,7 @@ fn commands_of_the_workshop_are_refused_by_name() {
 fn the_help_lists_only_what_is_here() {
     let help = String::from_utf8(tandem(&["--help"]).stdout).unwrap();
     assert!(help.contains("  run ") && help.contains("  serve "), "{help}");
-    for absent in ["  eval ", "  report ", "  router "] {
+    for absent in ["  eval ", "  report ", "  router ", "  tune "] {
         assert!(!help.contains(absent), "{absent}: {help}");
     }
     // A typing mistake is still told as one.

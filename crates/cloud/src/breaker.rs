@@ -26,11 +26,13 @@ enum State {
 pub(crate) struct Breaker {
     state: State,
     last: Option<CloudError>,
+    /// When the last failure was counted.
+    failed: Option<Instant>,
 }
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self { state: State::Closed { failures: 0 }, last: None }
+        Self { state: State::Closed { failures: 0 }, last: None, failed: None }
     }
 }
 
@@ -56,7 +58,13 @@ impl Breaker {
         *self = Self::default();
     }
 
-    pub fn failed(&mut self, now: Instant, error: &CloudError) {
+    /// Counts the failure of an ask that was begun at `begun`. Asks that were on their way together
+    /// failed of one cause, which counts once.
+    pub fn failed(&mut self, begun: Instant, now: Instant, error: &CloudError) {
+        if self.failed.is_some_and(|failed| begun < failed) {
+            return;
+        }
+        self.failed = Some(now);
         self.last = Some(error.clone());
         let (failures, next) = match self.state {
             State::Closed { failures } => (failures + 1, PAUSE),
@@ -90,7 +98,7 @@ mod tests {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
         for _ in 0..MAX_FAILURES {
             assert!(breaker.admit(start).is_ok());
-            breaker.failed(start, &lost());
+            breaker.failed(start, start, &lost());
         }
         let refused = breaker.admit(start + PAUSE / 2);
         assert!(matches!(&refused, Err(CloudError::CircuitOpen { left, last })
@@ -101,10 +109,22 @@ mod tests {
     }
 
     #[test]
+    fn asks_that_fail_together_count_once() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let later = start + PAUSE;
+        for _ in 0..MAX_FAILURES * 2 {
+            breaker.failed(start, later, &lost());
+        }
+        assert!(breaker.admit(later).is_ok());
+        (1..MAX_FAILURES).for_each(|_| breaker.failed(later, later, &lost()));
+        assert!(breaker.admit(later).is_err());
+    }
+
+    #[test]
     fn a_failed_probe_doubles_the_pause_up_to_a_limit() {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for _ in 0..MAX_FAILURES {
-            breaker.failed(now, &lost());
+            breaker.failed(now, now, &lost());
         }
         let mut pauses = vec![];
         for _ in 0..8 {
@@ -112,7 +132,7 @@ mod tests {
             pauses.push(left);
             now += left;
             assert!(breaker.admit(now).is_ok());
-            breaker.failed(now, &lost());
+            breaker.failed(now, now, &lost());
         }
         assert_eq!(pauses[..3], [PAUSE, PAUSE * 2, PAUSE * 4]);
         assert_eq!(pauses[7], MAX_PAUSE);
@@ -122,7 +142,7 @@ mod tests {
     fn a_late_answer_opens_it_at_once() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let late = CloudError::TimedOut { url: "x".into(), after: Duration::from_secs(9) };
-        breaker.failed(now, &late);
+        breaker.failed(now, now, &late);
         assert!(breaker.admit(now).is_err() && !breaker.is_probing());
         assert!(breaker.admit(now + PAUSE).is_ok() && breaker.is_probing());
     }
@@ -132,7 +152,7 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let retry_after = Some(Duration::from_secs(7));
         let busy = CloudError::Refused { status: 429, message: "busy".into(), retry_after };
-        breaker.failed(now, &busy);
+        breaker.failed(now, now, &busy);
         assert!(breaker.admit(now + Duration::from_millis(6999)).is_err());
         assert!(breaker.admit(now + Duration::from_secs(7)).is_ok());
     }
@@ -141,7 +161,7 @@ mod tests {
     fn one_success_forgets_earlier_failures() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..10 {
-            breaker.failed(now, &lost());
+            breaker.failed(now, now, &lost());
             breaker.succeeded();
         }
         assert!(breaker.admit(now).is_ok());

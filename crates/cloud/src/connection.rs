@@ -1,6 +1,6 @@
 //! A connection to an engine, in its dialect.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use decode::{CloudError, Message, Token};
 use serde_json::Value;
@@ -14,15 +14,15 @@ use crate::{
 /// How long anything but an answer may take.
 pub(crate) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EngineConnection {
     http: Http,
-    pub dialect: Box<dyn Dialect>,
+    pub dialect: Arc<dyn Dialect>,
 }
 
 impl EngineConnection {
     pub fn new(http: Http, dialect: Box<dyn Dialect>) -> Self {
-        Self { http, dialect }
+        Self { http, dialect: dialect.into() }
     }
 
     pub fn invalid_answer(&self, reason: &str) -> CloudError {

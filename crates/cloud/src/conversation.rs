@@ -1,7 +1,10 @@
 //! A conversation with an engine that keeps no sessions: every ask carries the whole context, and
 //! the engine's own cache spares it reading again what it has read.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use decode::{
     Answer, AnswerLength, AnswerToken, Ask, CloudError, Exchange, Handshake, Sampling, Times,
@@ -23,19 +26,27 @@ const WORD_LENGTHS: [usize; 3] = [3, 8, 24];
 /// What stands for the rest of a character that is not whole.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
-#[derive(Debug)]
+/// Clones speak in the same conversation, so that several asks can be on their way.
+#[derive(Clone, Debug)]
 pub(crate) struct Conversation {
     pub connection: EngineConnection,
     pub about: EngineInfo,
-    opening: Opening,
+    opening: Arc<Opening>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     /// What comparing the two sides showed; a server does not change its model while it runs.
     compared: Option<Match>,
     /// As it is sent.
     prompt: Option<Piece>,
     /// Where the engine keeps this conversation.
     slot: Option<i64>,
-    /// Its own session, where it has such.
+    /// Its own session, where it has such and no ask is using it.
     stream: Option<Stream>,
+    /// Whether an ask is using it.
+    streaming: bool,
     /// Whether its sessions do not suit this conversation.
     streamless: bool,
     /// Sessions that were given up and are still to be closed.
@@ -50,62 +61,88 @@ struct Stream {
     held: Vec<Token>,
 }
 
-impl Conversation {
-    pub fn new(connection: EngineConnection, about: EngineInfo, opening: Opening) -> Self {
-        Self {
-            connection,
-            about,
-            opening,
-            compared: None,
-            prompt: None,
-            slot: None,
-            stream: None,
-            streamless: false,
-            abandoned: vec![],
+/// A session while an ask uses it. Until an answer shows what the session has read it counts as given
+/// up: the ask may fail, or be dropped half-way.
+struct StreamInUse<'a> {
+    conversation: &'a Conversation,
+    stream: Option<Stream>,
+}
+
+impl StreamInUse<'_> {
+    fn put_back(mut self) {
+        self.conversation.state().stream = self.stream.take();
+    }
+}
+
+impl Drop for StreamInUse<'_> {
+    fn drop(&mut self) {
+        let mut state = self.conversation.state();
+        state.streaming = false;
+        if let Some(stream) = self.stream.take() {
+            state.abandoned.push(stream.id);
+            // Where asks are given up, opening a session anew for each costs more than it saves.
+            state.streamless = true;
         }
+    }
+}
+
+impl Conversation {
+    pub fn new(connection: EngineConnection, about: EngineInfo, opening: Arc<Opening>) -> Self {
+        Self { connection, about, opening, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Goes on with another conversation; where it shares a beginning with this one, the engine's
-    /// cache serves it.
-    pub fn reopen(&mut self, opening: Opening) {
+    /// cache serves it. Asks of this one that are still on their way stay with it.
+    pub fn reopen(&mut self, opening: Arc<Opening>) {
         let same_edge = match (&self.opening.edge, &opening.edge) {
             (Some(a), Some(b)) => a.vocabulary.fingerprint() == b.vocabulary.fingerprint(),
             _ => false,
         };
-        if !same_edge {
-            self.compared = None;
-        }
+        let State { compared, slot, stream, abandoned, .. } = std::mem::take(&mut *self.state());
+        let compared = compared.filter(|_| same_edge);
+        let state = State { compared, slot, stream, abandoned, ..State::default() };
+        self.state = Arc::new(Mutex::new(state));
         self.opening = opening;
-        self.prompt = None;
-        self.streamless = false;
     }
 
     pub fn is_open(&self) -> bool {
-        self.prompt.is_some()
+        self.state().prompt.is_some()
     }
 
     /// Frees what the engine keeps for us.
-    pub async fn close(&mut self) {
-        self.abandoned.extend(self.stream.take().map(|stream| stream.id));
+    pub async fn close(&self) {
+        {
+            let mut state = self.state();
+            let stream = state.stream.take();
+            state.abandoned.extend(stream.map(|stream| stream.id));
+        }
         self.close_abandoned().await;
     }
 
-    async fn close_abandoned(&mut self) {
-        while let Some(id) = self.abandoned.pop() {
+    async fn close_abandoned(&self) {
+        loop {
+            let Some(id) = self.state().abandoned.pop() else { return };
             self.connection.close_stream(&id).await;
         }
     }
 
     /// What the two sides have in common; `None` where there is no edge.
-    pub async fn compare(&mut self) -> Result<Option<Match>, CloudError> {
+    pub async fn compare(&self) -> Result<Option<Match>, CloudError> {
         let Some(edge) = &self.opening.edge else { return Ok(None) };
-        if self.compared.is_none() {
-            self.compared = Some(compare(&self.connection, edge).await?);
+        let known = self.state().compared.clone();
+        if known.is_some() {
+            return Ok(known);
         }
-        Ok(self.compared.clone())
+        let compared = compare(&self.connection, edge).await?;
+        self.state().compared = Some(compared.clone());
+        Ok(Some(compared))
     }
 
-    pub async fn open(&mut self) -> Result<Handshake, CloudError> {
+    pub async fn open(&self) -> Result<Handshake, CloudError> {
         let started = Instant::now();
         let matched = self.compare().await?;
         let ids = match &matched {
@@ -121,7 +158,7 @@ impl Conversation {
         } else {
             Piece::Text(self.text_of_prompt().await?)
         };
-        self.prompt = Some(prompt);
+        self.state().prompt = Some(prompt);
         let times = Times { network: started.elapsed(), ..Times::default() };
         Ok(Handshake { exchange: if ids { Exchange::Ids } else { Exchange::Text }, times })
     }
@@ -159,17 +196,20 @@ impl Conversation {
         CloudError::NoTemplate { engine: self.connection.dialect.engine().title() }
     }
 
-    pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+    pub async fn next(&self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
         let started = Instant::now();
         self.close_abandoned().await;
-        let (mut answer, slot) = match self.prompt.clone().ok_or(CloudError::NotOpened)? {
+        let prompt = self.state().prompt.clone();
+        let (mut answer, slot) = match prompt.ok_or(CloudError::NotOpened)? {
             Piece::Ids(prompt) => {
                 let context = [prompt.as_slice(), ask.tokens].concat();
                 self.next_in_stream(&context, &ask, within).await?
             }
             Piece::Text(prompt) => self.next_text(&prompt, &ask, within).await?,
         };
-        self.slot = slot.or(self.slot);
+        if slot.is_some() {
+            self.state().slot = slot;
+        }
         let (times, took) = (&mut answer.times, started.elapsed());
         // The other side's clock may say anything; it cannot have taken longer than we waited.
         times.cloud_prefill = times.cloud_prefill.min(took);
@@ -180,47 +220,58 @@ impl Conversation {
 
     /// In the engine's own session where that can be, else with the whole context.
     async fn next_in_stream(
-        &mut self,
+        &self,
         context: &[Token],
         ask: &Ask<'_>,
         within: Duration,
     ) -> Result<(Answer, Option<i64>), CloudError> {
-        let mut stream = self.stream_for(context).await?;
-        // Until an answer shows what the session has read it counts as given up: this ask may fail,
-        // or be dropped half-way.
-        self.abandoned.extend(stream.iter().map(|stream| stream.id.clone()));
-        let answer = match self.next_ids(context, ask, &mut stream, within).await {
-            Err(CloudError::Refused { status: 400, .. } | CloudError::OutOfSync { .. })
-                if stream.is_some() =>
-            {
-                self.streamless = true;
+        let Some(mut used) = self.stream_for(context).await? else {
+            return self.next_ids(context, ask, &mut None, within).await;
+        };
+        let answer = match self.next_ids(context, ask, &mut used.stream, within).await {
+            Err(CloudError::Refused { status: 400, .. } | CloudError::OutOfSync { .. }) => {
+                drop(used);
+                self.state().streamless = true;
                 return self.next_ids(context, ask, &mut None, within).await;
             }
             other => other?,
         };
-        if let Some(stream) = stream {
-            self.abandoned.retain(|id| *id != stream.id);
-            self.stream = Some(stream);
-        }
+        used.put_back();
         Ok(answer)
     }
 
-    /// The session, if it can go on to this context; a new one, if there was none. A caller who takes
-    /// other tokens than it was given is better off without: sessions cannot go back.
-    async fn stream_for(&mut self, context: &[Token]) -> Result<Option<Stream>, CloudError> {
-        if let Some(stream) = self.stream.take() {
-            let new = context.strip_prefix(stream.held.as_slice());
-            // A beginning-of-text in front of what is new would be dropped by the engine.
-            if new.is_some_and(|new| new.first() != context.first()) {
-                return Ok(Some(stream));
+    /// The session, if it can go on to this context and no other ask uses it; a new one, if there was
+    /// none. A caller who takes other tokens than it was given is better off without: sessions cannot
+    /// go back.
+    async fn stream_for(&self, context: &[Token]) -> Result<Option<StreamInUse<'_>>, CloudError> {
+        let used = {
+            let mut state = self.state();
+            if state.streaming {
+                return Ok(None);
             }
-            self.abandoned.push(stream.id);
-            self.streamless = true;
-        }
-        if self.streamless {
-            return Ok(None);
-        }
-        Ok(self.connection.open_stream().await?.map(|id| Stream { id, held: vec![] }))
+            if let Some(stream) = state.stream.take() {
+                let new = context.strip_prefix(stream.held.as_slice());
+                // A beginning-of-text in front of what is new would be dropped by the engine.
+                if new.is_some_and(|new| new.first() != context.first()) {
+                    state.streaming = true;
+                    return Ok(Some(StreamInUse { conversation: self, stream: Some(stream) }));
+                }
+                state.abandoned.push(stream.id);
+                state.streamless = true;
+            }
+            if state.streamless {
+                return Ok(None);
+            }
+            state.streaming = true;
+            StreamInUse { conversation: self, stream: None }
+        };
+        let opened = self.connection.open_stream().await?;
+        let stream = opened.map(|id| Stream { id, held: vec![] });
+        Ok(stream.map(|stream| {
+            let mut used = used;
+            used.stream = Some(stream);
+            used
+        }))
     }
 
     async fn next_ids(
@@ -278,7 +329,7 @@ impl Conversation {
     /// Nothing but known ids leaves this machine: one engine dies of others.
     fn check(&self, context: &[Token]) -> Result<(), CloudError> {
         let edge = self.opening.edge.as_ref().map(|e| e.vocabulary.used());
-        let common = self.compared.as_ref().and_then(|m| m.vocabulary.clone().ok());
+        let common = self.state().compared.as_ref().and_then(|m| m.vocabulary.clone().ok());
         let sizes = [edge, common, self.about.vocabulary];
         let Some(size) = sizes.into_iter().flatten().min() else { return Ok(()) };
         match context.iter().find(|id| id.index() >= size) {
@@ -328,7 +379,7 @@ impl Conversation {
             AnswerLength::Tokens(n) => vec![n, n + 4],
             AnswerLength::Word => WORD_LENGTHS.to_vec(),
         };
-        let (mut total, mut slot) = (Answer::default(), self.slot);
+        let (mut total, mut slot) = (Answer::default(), self.state().slot);
         for (i, &length) in lengths.iter().enumerate() {
             let question = self.question(Context::Text(&context), length, ask);
             let question = Question { slot, ..question };
@@ -364,7 +415,8 @@ impl Conversation {
         };
         // Engines take 32 bits or fewer, and some take a negative seed for "any".
         let seed = (sampling::hash(sampling.seed, position) >> 33) as u32;
-        Question { context, tokens, sampling, seed, slot: self.slot, stream: None }
+        let slot = self.state().slot;
+        Question { context, tokens, sampling, seed, slot, stream: None }
     }
 
     pub async fn score(
@@ -373,7 +425,7 @@ impl Conversation {
         continuation: &[Token],
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
-        let Some(Piece::Ids(prompt)) = &self.prompt else {
+        let Some(Piece::Ids(prompt)) = self.state().prompt.clone() else {
             let engine = self.connection.dialect.engine().title();
             let what = "can label only where ids travel";
             return Err(CloudError::Unsupported { engine, what });

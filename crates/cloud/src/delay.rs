@@ -1,8 +1,13 @@
 //! A network as a setting: delay, jitter and loss that repeat.
 
-use std::{str::FromStr, time::Duration};
+use std::{
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use decode::sampling;
+use tokio::time::sleep;
 
 /// What a lost packet costs at least: no system sends it again sooner.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
@@ -14,7 +19,7 @@ const MAX_RETRANSMISSIONS: u32 = 5;
 ///
 /// Jitter spreads each round trip evenly by that much to both sides. A lost packet does not lose an
 /// answer, as TCP sends it again: it costs the time until then, twice as long each time it is lost
-/// again. The same ask gets the same delay in every run.
+/// again. The same request gets the same delay in every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Delay {
     rtt: Duration,
@@ -28,20 +33,44 @@ impl Delay {
         self.rtt
     }
 
-    /// The delay of ask number `ask`.
-    pub fn of(&self, ask: usize) -> Duration {
-        let spread = sampling::uniform(0x6a69_7474_6572, ask) * 2.0 - 1.0;
+    /// The delay of request number `request`.
+    pub fn of(&self, request: usize) -> Duration {
+        let spread = sampling::uniform(0x6a69_7474_6572, request) * 2.0 - 1.0;
         let jittered = self.rtt.as_secs_f64() + spread * self.jitter.as_secs_f64();
         let mut delay = Duration::try_from_secs_f64(jittered).unwrap_or_default();
         let mut timeout = RETRANSMISSION.max(self.rtt * 2);
         for again in 0..MAX_RETRANSMISSIONS {
-            if sampling::uniform(0x6c6f_7373 + u64::from(again), ask) >= self.loss {
+            if sampling::uniform(0x6c6f_7373 + u64::from(again), request) >= self.loss {
                 break;
             }
             delay += timeout;
             timeout *= 2;
         }
         delay
+    }
+}
+
+/// The network of one connection: every request passes through it, and it delays them if it is to
+/// simulate a slower one. Clones are the same network.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Network(Arc<Mutex<(Option<Delay>, usize)>>);
+
+impl Network {
+    /// Simulates this from the next request on.
+    pub fn simulate(&self, delay: Option<Delay>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = delay;
+    }
+
+    /// Takes as long as one way there and back takes longer than it really does.
+    pub async fn travel(&self) {
+        let delay = {
+            let mut network = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            network.1 += 1;
+            network.0.map(|delay| delay.of(network.1 - 1))
+        };
+        if let Some(delay) = delay {
+            sleep(delay).await;
+        }
     }
 }
 

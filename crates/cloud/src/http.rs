@@ -10,7 +10,7 @@ use reqwest::{Certificate, Client, Method, Response, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Address, Key};
+use crate::{Address, Key, delay::Network};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -43,6 +43,7 @@ pub(crate) struct Http {
     /// Whom we take it for.
     pub engine: &'static str,
     pub sent: SentLog,
+    pub network: Network,
 }
 
 /// What was sent since somebody took account of it; shared by all clones.
@@ -85,7 +86,14 @@ impl Http {
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|e| broken(cause(&e)))?;
-        Ok(Self { client, address, key, engine, sent: SentLog::default() })
+        Ok(Self {
+            client,
+            address,
+            key,
+            engine,
+            sent: SentLog::default(),
+            network: Network::default(),
+        })
     }
 
     /// The same connection, now that we know who answers.
@@ -101,10 +109,12 @@ impl Http {
     ) -> Result<Reply, CloudError> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.invalid_answer(e.to_string()))?;
         self.sent.lock().bytes += bytes.len();
+        self.network.travel().await;
         self.send(Method::POST, path, bytes, within).await
     }
 
     pub async fn get(&self, path: &str, within: Duration) -> Result<Reply, CloudError> {
+        self.network.travel().await;
         self.send(Method::GET, path, vec![], within).await
     }
 

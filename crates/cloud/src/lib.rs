@@ -2,6 +2,7 @@
 //!
 //! - [`remote`]: a cloud as the loop sees it: found out, asked within a deadline, left alone while
 //!   it fails; [`opening`]: what it is told at the beginning
+//!   (`ask`: an ask that is on its way); [`settings`]: where it is and how it is treated
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `connection`: the connection
 //! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
@@ -16,6 +17,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod address;
+mod ask;
 mod breaker;
 mod compare;
 mod connection;
@@ -29,6 +31,7 @@ pub mod protocol;
 pub mod remote;
 pub mod seen;
 pub mod service;
+pub mod settings;
 mod tandem;
 mod transport;
 
@@ -38,5 +41,6 @@ pub use compare::{Match, probe_messages};
 pub use delay::Delay;
 pub use http::Endpoint;
 pub use opening::{EdgeSide, Opening};
-pub use remote::{Introduction, Remote, Settings, Target};
+pub use remote::{Introduction, Remote};
 pub use service::{Service, ServiceConfig};
+pub use settings::{Settings, Target};

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use decode::{Token, Vocabulary};
+use engine::Grammar;
 
 use crate::protocol::Prompt;
 
@@ -14,11 +15,13 @@ pub struct Opening {
     pub edge: Option<EdgeSide>,
     /// The messages in the template the user named for the cloud, if any.
     pub rendered: Option<String>,
+    /// The form that the text is held to. Only Tandem's own cloud is told.
+    pub grammar: Option<Grammar>,
 }
 
 impl Opening {
     pub fn alone(prompt: Prompt) -> Self {
-        Self { prompt, edge: None, rendered: None }
+        Self { prompt, edge: None, rendered: None, grammar: None }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who answers at an address?
 
+use std::sync::Arc;
+
 use decode::CloudError;
 use serde_json::Value;
 
@@ -27,7 +29,7 @@ pub(crate) async fn probe(
     http: &Http,
     given: Option<Engine>,
     model: Option<&str>,
-    opening: Opening,
+    opening: Arc<Opening>,
 ) -> Result<Client, CloudError> {
     let engine = match given {
         Some(engine) => engine,
@@ -37,7 +39,7 @@ pub(crate) async fn probe(
     let http = &http.with_engine(engine.title());
     if engine == Engine::Tandem {
         let transport = Transport::Http(http.clone());
-        return Ok(Client::Tandem(Box::new(TandemClient::new(transport, opening))));
+        return Ok(Client::Tandem(TandemClient::new(transport, opening)));
     }
     let about = about(http, engine, model).await?;
     let model = model.map(str::to_owned);

@@ -15,6 +15,7 @@
 //! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
 
 use decode::{AnswerToken, Exchange, Fingerprint, Message, Sampling, Token};
+use engine::Grammar;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -44,6 +45,9 @@ pub struct OpenRequest {
     /// The edge, where it offers its states to a cloud that collects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge: Option<EdgeModel>,
+    /// The form that the edge holds the text to, so that answers fit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<Grammar>,
 }
 
 /// Whose states are shared: they mean nothing beside another model's.

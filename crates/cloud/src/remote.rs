@@ -2,25 +2,29 @@
 //! left alone while it fails.
 
 use std::{
-    fmt,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use decode::{Answer, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError, Sent, Step};
+use decode::{
+    Answer, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged, Judgement, OnCloudError,
+    Pending, PendingAnswer, Sent, Step, Times,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Endpoint, Match, Opening,
+    Delay, Match, Opening,
+    ask::OwnedAsk,
     breaker::Breaker,
     conversation::Conversation,
+    delay::Network,
     engine::{Engine, EngineInfo},
     http::{Http, SentLog},
     probe::probe,
-    protocol::{EdgeModel, Piece, ScoredToken},
-    service::Service,
+    protocol::{EdgeModel, EdgeState, Piece, ScoredToken},
+    settings::{Settings, Target},
     tandem::TandemClient,
-    transport::{HERE, Transport},
+    transport::Transport,
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -30,68 +34,10 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 /// How long to wait at least before a cloud is tried again, where the text waits for it.
 const WAIT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Debug)]
-pub enum Target {
-    Http(Endpoint),
-    InProcess(Arc<Service>),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(endpoint) => endpoint.address.fmt(f),
-            Self::InProcess(_) => f.write_str(HERE),
-        }
-    }
-}
-
-/// How a cloud is reached and treated.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub target: Target,
-    pub engine: Option<Engine>,
-    /// Which of its models, if it has several.
-    pub model: Option<String>,
-    pub deadline: Duration,
-    pub on_error: OnCloudError,
-    /// The longest time that a text waits for a cloud that fails, where it waits; `None` for ever.
-    pub max_wait: Option<Duration>,
-    /// A network to simulate.
-    pub delay: Option<Delay>,
-}
-
-impl Settings {
-    /// How long an ask may take unless told otherwise: a long prompt on a slow machine takes a
-    /// minute or two to read.
-    pub const DEADLINE: Duration = Duration::from_secs(120);
-
-    /// A cloud at an address; everything else as usual.
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self::at(Target::Http(endpoint))
-    }
-
-    /// A cloud in this process; everything else as usual.
-    pub fn in_process(service: Arc<Service>) -> Self {
-        Self { engine: Some(Engine::Tandem), ..Self::at(Target::InProcess(service)) }
-    }
-
-    fn at(target: Target) -> Self {
-        Self {
-            target,
-            engine: None,
-            model: None,
-            deadline: Self::DEADLINE,
-            on_error: OnCloudError::Keep,
-            max_wait: None,
-            delay: None,
-        }
-    }
-}
-
 /// A client in the language of whoever answers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Client {
-    Tandem(Box<TandemClient>),
+    Tandem(TandemClient),
     Engine(Box<Conversation>),
 }
 
@@ -105,72 +51,81 @@ pub struct Introduction {
     pub matched: Option<Match>,
 }
 
-/// A conversation with a cloud. Nothing is sent before it is opened.
-#[derive(Debug)]
+/// A conversation with a cloud. Nothing is sent before it is opened. Clones speak in the same
+/// conversation: each ask that is on its way is one.
+#[derive(Clone, Debug)]
 pub struct Remote {
     /// `None` where no cloud may be asked.
     connection: Option<(Settings, Transport)>,
-    opening: Opening,
-    client: Option<Client>,
-    /// What travels, once a conversation is open.
-    exchange: Option<Exchange>,
-    breaker: Breaker,
-    /// Since when the text waits for a cloud that fails.
-    waiting: Option<Instant>,
-    asks: usize,
+    opening: Arc<Opening>,
+    state: Arc<State>,
+    breaker: Arc<Mutex<Breaker>>,
     /// The edge, if its states are offered to a cloud that collects.
     shares: Option<EdgeModel>,
+    /// What it saw where the next ask is made.
+    seen: Option<EdgeState>,
+}
+
+/// What is known of one conversation.
+#[derive(Debug, Default)]
+struct State {
+    client: Mutex<Option<Client>>,
+    /// What travels, once it is open.
+    exchange: Mutex<Option<Exchange>>,
+    /// Since when the text waits for a cloud that fails.
+    waiting: Mutex<Option<Instant>>,
+    /// Held while it is opened again: asks that lost it together open it once.
+    opening: tokio::sync::Mutex<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Remote {
     pub fn new(settings: Settings, opening: Opening) -> Result<Self, CloudError> {
         let transport = match &settings.target {
             Target::Http(endpoint) => Transport::Http(Http::new(endpoint, "a cloud")?),
-            Target::InProcess(service) => Transport::InProcess(service.clone(), SentLog::default()),
+            Target::InProcess(service) => {
+                Transport::InProcess(service.clone(), SentLog::default(), Network::default())
+            }
         };
+        transport.network().simulate(settings.delay);
         Ok(Self { connection: Some((settings, transport)), ..Self::offline(opening) })
     }
 
     /// No cloud at all: every ask fails, and no socket is ever opened.
     pub fn offline(opening: Opening) -> Self {
-        let breaker = Breaker::default();
-        let (client, exchange, shares) = (None, None, None);
-        Self {
-            connection: None,
-            opening,
-            client,
-            exchange,
-            breaker,
-            waiting: None,
-            asks: 0,
-            shares,
-        }
+        let (opening, breaker) = (Arc::new(opening), Arc::default());
+        Self { connection: None, opening, state: Arc::default(), breaker, shares: None, seen: None }
     }
 
     /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
     pub fn share(&mut self, edge: EdgeModel) {
-        if let Some(Client::Tandem(client)) = &mut self.client {
+        if let Some(Client::Tandem(client)) = &*lock(&self.state.client) {
             client.share(edge.clone());
         }
         self.shares = Some(edge);
     }
 
     /// Goes on with another conversation: what its beginning shares with this one is not read
-    /// again.
+    /// again. Asks of this one that are still on their way have nothing to do with it.
     pub fn reopen(&mut self, opening: Opening) {
-        self.exchange = None;
-        self.opening = opening.clone();
-        match &mut self.client {
-            Some(Client::Tandem(client)) => client.reopen(opening),
-            Some(Client::Engine(client)) => client.reopen(opening),
+        let opening = Arc::new(opening);
+        let mut client = lock(&self.state.client).take();
+        match &mut client {
+            Some(Client::Tandem(client)) => client.reopen(opening.clone()),
+            Some(Client::Engine(client)) => client.reopen(opening.clone()),
             None => {}
         }
+        self.state = Arc::new(State { client: Mutex::new(client), ..State::default() });
+        (self.opening, self.seen) = (opening, None);
     }
 
     /// Tells the cloud that the conversation is over.
     pub async fn close(&mut self) {
-        self.exchange = None;
-        match &mut self.client {
+        *lock(&self.state.exchange) = None;
+        match self.known_client() {
             Some(Client::Tandem(client)) => client.close().await,
             Some(Client::Engine(client)) => client.close().await,
             None => {}
@@ -178,8 +133,9 @@ impl Remote {
     }
 
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
-        if let Some((settings, _)) = &mut self.connection {
+        if let Some((settings, transport)) = &mut self.connection {
             settings.delay = delay;
+            transport.network().simulate(delay);
         }
     }
 
@@ -190,7 +146,7 @@ impl Remote {
     }
 
     /// Who answers, and what it has in common with the edge.
-    pub async fn meet(&mut self) -> Result<Introduction, CloudError> {
+    pub async fn meet(&self) -> Result<Introduction, CloudError> {
         match self.client().await? {
             Client::Tandem(client) => {
                 let health = client.health().await?;
@@ -210,7 +166,7 @@ impl Remote {
     }
 
     /// One way there and back, with as little to do at the other end as there is.
-    pub async fn ping(&mut self) -> Result<Duration, CloudError> {
+    pub async fn ping(&self) -> Result<Duration, CloudError> {
         let path = match self.client().await? {
             Client::Tandem(_) => "/health",
             Client::Engine(client) => match client.connection.dialect.engine() {
@@ -222,10 +178,6 @@ impl Remote {
         };
         let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         let started = Instant::now();
-        if let Some(delay) = settings.delay {
-            sleep(delay.of(self.asks)).await;
-        }
-        self.asks += 1;
         transport.ping(path, settings.deadline).await?;
         Ok(started.elapsed())
     }
@@ -233,13 +185,15 @@ impl Remote {
     /// What the cloud thinks of a continuation, for every token of it, in one prefill. `accepted`
     /// is what stands before it.
     pub async fn score(
-        &mut self,
+        &self,
         accepted: Ask<'_>,
         continuation: Piece,
     ) -> Result<Vec<ScoredToken>, CloudError> {
         let deadline = self.settings()?.deadline;
         match (self.client().await?, continuation) {
-            (Client::Tandem(client), piece) => client.score(&accepted, piece, deadline).await,
+            (Client::Tandem(client), piece) => {
+                Ok(client.score(&accepted, piece, deadline).await?.tokens)
+            }
             (Client::Engine(client), Piece::Ids(ids)) => {
                 client.score(accepted.tokens, &ids, deadline).await
             }
@@ -254,37 +208,42 @@ impl Remote {
         self.connection.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
     }
 
-    async fn client(&mut self) -> Result<&mut Client, CloudError> {
+    fn known_client(&self) -> Option<Client> {
+        lock(&self.state.client).clone()
+    }
+
+    async fn client(&self) -> Result<Client, CloudError> {
         let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
-        if self.client.is_none() {
-            let opening = self.opening.clone();
-            let mut client = match transport {
-                Transport::Http(http) => {
-                    probe(http, settings.engine, settings.model.as_deref(), opening).await?
-                }
-                Transport::InProcess(..) => {
-                    Client::Tandem(Box::new(TandemClient::new(transport.clone(), opening)))
-                }
-            };
-            match (&mut client, &self.shares) {
-                (Client::Tandem(client), Some(edge)) => client.share(edge.clone()),
-                (Client::Engine(client), Some(_)) => {
-                    let engine = client.connection.dialect.engine().title();
-                    tracing::warn!(
-                        "{engine} takes no hidden states, and none are sent: only `tandem cloud \
-                         --collect` does"
-                    );
-                }
-                (_, None) => {}
-            }
-            self.client = Some(client);
+        if let Some(client) = self.known_client() {
+            return Ok(client);
         }
-        self.client.as_mut().ok_or(CloudError::NotOpened)
+        let opening = self.opening.clone();
+        let client = match transport {
+            Transport::Http(http) => {
+                probe(http, settings.engine, settings.model.as_deref(), opening).await?
+            }
+            Transport::InProcess(..) => {
+                Client::Tandem(TandemClient::new(transport.clone(), opening))
+            }
+        };
+        match (&client, &self.shares) {
+            (Client::Tandem(client), Some(edge)) => client.share(edge.clone()),
+            (Client::Engine(client), Some(_)) => {
+                let engine = client.connection.dialect.engine().title();
+                tracing::warn!(
+                    "{engine} takes no hidden states, and none are sent: only `tandem cloud \
+                     --collect` does"
+                );
+            }
+            (_, None) => {}
+        }
+        *lock(&self.state.client) = Some(client.clone());
+        Ok(client)
     }
 
     /// Opens within the deadline of an ask. A model in this process may take longer: it is loaded
     /// here.
-    async fn try_open(&mut self) -> Result<Handshake, CloudError> {
+    async fn try_open(&self) -> Result<Handshake, CloudError> {
         let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         let (after, url) = (settings.deadline, settings.target.to_string());
         let is_remote = matches!(transport, Transport::Http(_));
@@ -299,27 +258,19 @@ impl Remote {
         } else {
             opening.await?
         };
-        self.exchange = Some(opened.exchange);
+        *lock(&self.state.exchange) = Some(opened.exchange);
         Ok(opened)
     }
 
-    /// One ask within its deadline, over the network as it is or as it is pretended to be.
-    async fn try_next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+    /// One ask within its deadline.
+    async fn try_next(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
         let settings = self.settings()?;
         let (after, url) = (settings.deadline, settings.target.to_string());
-        let delay = settings.delay.map(|delay| delay.of(self.asks));
-        self.asks += 1;
-        let answer = async {
-            let Some(delay) = delay else { return self.ask_twice(ask, after).await };
-            sleep(delay).await;
-            let mut answer = self.ask_twice(ask, after).await?;
-            answer.times.network += delay;
-            Ok(answer)
-        };
-        timeout(after, answer).await.unwrap_or(Err(CloudError::TimedOut { url, after }))
+        let answer = timeout(after, self.ask_twice(ask, after)).await;
+        answer.unwrap_or(Err(CloudError::TimedOut { url, after }))
     }
 
-    async fn ask_twice(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+    async fn ask_twice(&self, ask: &OwnedAsk, within: Duration) -> Result<Answer, CloudError> {
         match self.ask_once(ask, within).await {
             // A kept-alive connection that the other side closed meanwhile looks like this.
             Err(CloudError::Unreachable { .. }) => {
@@ -330,23 +281,25 @@ impl Remote {
         }
     }
 
-    async fn ask_once(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+    async fn ask_once(&self, ask: &OwnedAsk, within: Duration) -> Result<Answer, CloudError> {
+        let probing = lock(&self.breaker).is_probing();
         if !self.is_open() {
             self.meet_again().await?;
-        } else if self.breaker.is_probing() {
+        } else if probing {
             self.ping().await?;
         }
-        let answer = match self.client().await? {
+        let client = self.client().await?;
+        let answer = match &client {
             Client::Tandem(client) => client.next(ask, within).await,
-            Client::Engine(client) => client.next(ask, within).await,
+            Client::Engine(client) => client.next(ask.as_ask(), within).await,
         };
         // Whoever answers next at this address may be somebody else.
         let changed = matches!(
             &answer,
             Err(CloudError::Unreachable { .. } | CloudError::Refused { status: 403 | 404, .. })
         );
-        if changed && matches!(self.client, Some(Client::Engine(_))) {
-            self.client = None;
+        if changed && matches!(client, Client::Engine(_)) {
+            *lock(&self.state.client) = None;
         }
         answer
     }
@@ -354,7 +307,7 @@ impl Remote {
     /// Whether there is somebody who knows the conversation; Tandem's own client sees to that
     /// itself.
     fn is_open(&self) -> bool {
-        match &self.client {
+        match &*lock(&self.state.client) {
             Some(Client::Tandem(_)) => true,
             Some(Client::Engine(client)) => client.is_open(),
             None => false,
@@ -363,21 +316,27 @@ impl Remote {
 
     /// Opens the conversation again with whoever answers now. What travels must be what travelled
     /// before: ids of another vocabulary would pass for ours.
-    async fn meet_again(&mut self) -> Result<(), CloudError> {
-        let before = self.exchange;
+    async fn meet_again(&self) -> Result<(), CloudError> {
+        let _opening = self.state.opening.lock().await;
+        if self.is_open() {
+            return Ok(());
+        }
+        let before = *lock(&self.state.exchange);
         let opened = self.try_open().await?;
         if before == Some(opened.exchange) {
             return Ok(());
         }
-        (self.client, self.exchange) = (None, before);
+        *lock(&self.state.client) = None;
+        *lock(&self.state.exchange) = before;
         let message = "it came back with another vocabulary".into();
         Err(CloudError::Refused { status: 409, message, retry_after: None })
     }
 
     /// Passes, waits or refuses, as the breaker and the user will have it.
-    async fn admit(&mut self) -> Result<(), CloudError> {
+    async fn admit(&self) -> Result<(), CloudError> {
         loop {
-            match self.breaker.admit(Instant::now()) {
+            let admitted = lock(&self.breaker).admit(Instant::now());
+            match admitted {
                 Err(error @ CloudError::CircuitOpen { left, .. }) => match self.patience() {
                     Some(patience) => sleep(left.min(patience)).await,
                     None => return Err(error),
@@ -388,26 +347,30 @@ impl Remote {
     }
 
     /// How much longer the text waits for a cloud that fails; `None` if it does not, or no more.
-    fn patience(&mut self) -> Option<Duration> {
+    fn patience(&self) -> Option<Duration> {
         let settings = self.settings().ok()?;
         let (patient, most) = (settings.on_error == OnCloudError::Wait, settings.max_wait);
-        let waited = self.waiting.get_or_insert_with(Instant::now).elapsed();
+        let waited = lock(&self.state.waiting).get_or_insert_with(Instant::now).elapsed();
         let left = most.map_or(Duration::MAX, |most| most.saturating_sub(waited));
         (patient && !left.is_zero()).then_some(left)
     }
 
     /// Tells the breaker; gives back what is final.
-    async fn settle<T>(&mut self, tried: Result<T, CloudError>) -> Option<Result<T, CloudError>> {
+    async fn settle<T>(
+        &self,
+        begun: Instant,
+        tried: Result<T, CloudError>,
+    ) -> Option<Result<T, CloudError>> {
         let error = match tried {
             Ok(answer) => {
-                self.breaker.succeeded();
-                self.waiting = None;
+                lock(&self.breaker).succeeded();
+                *lock(&self.state.waiting) = None;
                 return Some(Ok(answer));
             }
             Err(error) => error,
         };
         if error.is_outage() {
-            self.breaker.failed(Instant::now(), &error);
+            lock(&self.breaker).failed(begun, Instant::now(), &error);
         }
         if error.is_temporary()
             && let Some(patience) = self.patience()
@@ -417,39 +380,88 @@ impl Remote {
             return None;
         }
         // The next ask may wait as long as this one did.
-        self.waiting = None;
+        *lock(&self.state.waiting) = None;
         Some(Err(error))
     }
-}
 
-impl Cloud for Remote {
-    async fn open(&mut self) -> Result<Handshake, CloudError> {
+    async fn open_patiently(&self) -> Result<Handshake, CloudError> {
         loop {
             self.admit().await?;
+            let begun = Instant::now();
             let tried = self.try_open().await;
-            if let Some(opened) = self.settle(tried).await {
+            if let Some(opened) = self.settle(begun, tried).await {
                 return opened;
             }
         }
     }
 
-    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        if self.exchange.is_none() {
+    async fn judge_once(&self, ask: Ask<'_>, draft: Piece) -> Result<Judgement, CloudError> {
+        let deadline = self.settings()?.deadline;
+        if let Client::Tandem(client) = self.client().await? {
+            return client.judge(&ask, draft, deadline).await;
+        }
+        let started = Instant::now();
+        let tokens = self.score(ask, draft).await?.into_iter();
+        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
+        let times = Times { network: started.elapsed(), ..Times::default() };
+        Ok(Judgement { tokens, times, ..Judgement::default() })
+    }
+
+    async fn answer(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
+        if lock(&self.state.exchange).is_none() {
             return Err(CloudError::NotOpened);
         }
         loop {
             self.admit().await?;
+            let begun = Instant::now();
             let tried = self.try_next(ask).await;
-            if let Some(answer) = self.settle(tried).await {
+            if let Some(answer) = self.settle(begun, tried).await {
                 return answer;
+            }
+        }
+    }
+}
+
+impl Cloud for Remote {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
+        self.open_patiently().await
+    }
+
+    fn begin_open(&mut self) -> Option<Pending<Handshake>> {
+        let remote = self.clone();
+        Some(Box::pin(async move { remote.open_patiently().await }))
+    }
+
+    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        let ask = OwnedAsk::new(ask, self.seen.take());
+        self.answer(&ask).await
+    }
+
+    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
+        let (remote, ask) = (self.clone(), OwnedAsk::new(ask, self.seen.take()));
+        Some(Box::pin(async move { remote.answer(&ask).await }))
+    }
+
+    async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
+        let draft = match draft {
+            Draft::Ids(ids) => Piece::Ids(ids.to_vec()),
+            Draft::Text(text) => Piece::Text(text.to_owned()),
+        };
+        loop {
+            self.admit().await?;
+            let begun = Instant::now();
+            let tried = self.judge_once(ask, draft.clone()).await;
+            if let Some(judgement) = self.settle(begun, tried).await {
+                return judgement;
             }
         }
     }
 
     fn record_step(&mut self, step: &Step) {
-        if let Some(Client::Tandem(client)) = &mut self.client {
-            client.record_step(step);
-        }
+        self.seen = match &*lock(&self.state.client) {
+            Some(Client::Tandem(client)) => client.seen(step),
+            _ => None,
+        };
     }
 
     fn take_sent(&mut self) -> Sent {

@@ -1,16 +1,21 @@
 //! The client of Tandem's own cloud, over HTTP or in the same process.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use decode::{
-    Answer, Ask, CloudError, Exchange, Handshake, Step, Times, Token, Usage, common_prefix,
+    Answer, Ask, CloudError, Exchange, Handshake, Judged, Judgement, Step, Times, Token, Usage,
+    common_prefix,
 };
 
 use crate::{
     Opening,
+    ask::OwnedAsk,
     protocol::{
         self, Amount, EdgeModel, EdgeState, Health, NextRequest, OpenRequest, Piece, Prompt,
-        ScoreRequest, ScoredToken, Sharing, code, id_bytes, prefix_hash,
+        ScoreRequest, ScoreResponse, ScoredToken, Sharing, code, id_bytes, prefix_hash,
     },
     transport::Transport,
 };
@@ -24,18 +29,24 @@ const ATTEMPTS: usize = 4;
 /// How long to leave a cloud alone whose sessions are all at work.
 const BUSY_DELAY: Duration = Duration::from_millis(400);
 
-/// A conversation with Tandem's own cloud. Nothing is sent before it is opened.
-#[derive(Debug)]
+/// A conversation with Tandem's own cloud. Nothing is sent before it is opened. Clones speak in the
+/// same conversation, so that several asks can be on their way.
+#[derive(Clone, Debug)]
 pub(crate) struct TandemClient {
     transport: Transport,
-    opening: Opening,
+    opening: Arc<Opening>,
+    state: Arc<Mutex<State>>,
+    /// Held while a session is opened again: asks that lost it together open one.
+    reopening: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     session: Option<Session>,
     /// An earlier conversation whose cache the next session takes over.
     from: Option<String>,
     /// The edge, if its states are offered.
     shares: Option<EdgeModel>,
-    /// What it saw where the next ask is made.
-    seen: Option<EdgeState>,
 }
 
 #[derive(Debug)]
@@ -45,8 +56,12 @@ struct Session {
     /// Whether the cloud collects what the edge sees.
     collects: bool,
     sequence: u64,
-    /// What the cloud has of what was accepted.
+    /// The last question that was answered, of those that count.
+    answered: u64,
+    /// What the cloud has of the text since that answer.
     held: SharedPrefix,
+    /// What it was sent since: it may have it instead, now or soon.
+    sent: Vec<(u64, SharedPrefix)>,
 }
 
 #[derive(Debug, Default)]
@@ -56,61 +71,72 @@ struct SharedPrefix {
 }
 
 impl TandemClient {
-    pub fn new(transport: Transport, opening: Opening) -> Self {
-        Self { transport, opening, session: None, from: None, shares: None, seen: None }
+    pub fn new(transport: Transport, opening: Arc<Opening>) -> Self {
+        Self { transport, opening, state: Arc::default(), reopening: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Offers the edge's states from the next session on.
-    pub fn share(&mut self, edge: EdgeModel) {
-        self.shares = Some(edge);
+    pub fn share(&self, edge: EdgeModel) {
+        self.state().shares = Some(edge);
     }
 
-    /// Keeps what the edge saw for the next ask, if the cloud collects.
-    pub fn record_step(&mut self, step: &Step) {
-        let collects = |session: &&Session| session.collects;
-        let asked = self.session.as_ref().filter(collects).zip(self.opening.edge.as_ref());
-        self.seen = asked.and_then(|(session, edge)| {
-            EdgeState::new(step, session.exchange, edge.vocabulary.as_ref())
-        });
+    /// What the edge saw, for the next ask, if the cloud collects.
+    pub fn seen(&self, step: &Step) -> Option<EdgeState> {
+        let exchange = self.state().session.as_ref().filter(|s| s.collects)?.exchange;
+        EdgeState::new(step, exchange, self.opening.edge.as_ref()?.vocabulary.as_ref())
     }
 
-    pub fn reopen(&mut self, opening: Opening) {
+    /// Goes on with another conversation. Asks of this one that are still on their way stay with it.
+    pub fn reopen(&mut self, opening: Arc<Opening>) {
+        let State { session, from, shares } = std::mem::take(&mut *self.state());
+        let from = session.map(|session| session.id).or(from);
+        self.state = Arc::new(Mutex::new(State { session: None, from, shares }));
         self.opening = opening;
-        self.seen = None;
-        self.from = self.session.take().map(|s| s.id).or(self.from.take());
     }
 
-    pub async fn close(&mut self) {
-        let ids = [self.session.take().map(|s| s.id), self.from.take()];
+    pub async fn close(&self) {
+        let ids = {
+            let mut state = self.state();
+            [state.session.take().map(|s| s.id), state.from.take()]
+        };
         for id in ids.into_iter().flatten() {
             self.transport.close(&id).await;
         }
     }
 
-    pub async fn open(&mut self) -> Result<Handshake, CloudError> {
+    pub async fn open(&self) -> Result<Handshake, CloudError> {
         let started = Instant::now();
         self.health().await?;
         let edge = self.opening.edge.as_ref();
-        let open = OpenRequest {
-            prompt: self.opening.prompt.clone(),
-            vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
-            from: self.from.clone(),
-            edge: self.shares.clone().filter(|_| edge.is_some()),
+        let open = {
+            let state = self.state();
+            OpenRequest {
+                prompt: self.opening.prompt.clone(),
+                vocabulary: edge.map(|e| e.vocabulary.fingerprint()),
+                from: state.from.clone(),
+                edge: state.shares.clone().filter(|_| edge.is_some()),
+                grammar: self.opening.grammar.clone(),
+            }
         };
         self.note_prompt(&open.prompt);
         let offered = open.edge.is_some();
         let opened = self.transport.open(open, LOAD_TIMEOUT).await.map_err(|f| f.error)?;
-        self.from = None;
         let exchange = opened.exchange;
         // Not its whole id: that is the right to use a session.
         tracing::debug!(session = opened.session.get(..4), ?exchange, "cloud session opened");
         let collects = offered && collects(opened.sharing.as_ref());
+        let mut state = self.state();
+        state.from = None;
         if offered && !collects {
             // Said once, it need not be said at every session.
-            self.shares = None;
+            state.shares = None;
         }
-        let (id, held) = (opened.session, SharedPrefix::default());
-        self.session = Some(Session { id, exchange, collects, sequence: 0, held });
+        state.session = Some(Session::new(opened.session, exchange, collects));
+        drop(state);
         let cloud_load = duration(opened.load_ms);
         let network = started.elapsed().saturating_sub(cloud_load);
         Ok(Handshake { exchange, times: Times { cloud_load, network, ..Times::default() } })
@@ -143,10 +169,10 @@ impl TandemClient {
         self.transport.health().await
     }
 
-    pub async fn next(&mut self, ask: Ask<'_>, within: Duration) -> Result<Answer, CloudError> {
+    pub async fn next(&self, ask: &OwnedAsk, within: Duration) -> Result<Answer, CloudError> {
         let mut reason = None;
         for _ in 0..ATTEMPTS {
-            match self.try_next(&ask, within).await? {
+            match self.try_next(ask, within).await? {
                 Attempt::Answered(answer) => return Ok(answer),
                 Attempt::Again(why) => reason = why.or(reason),
             }
@@ -156,43 +182,82 @@ impl TandemClient {
     }
 
     pub async fn score(
-        &mut self,
+        &self,
         accepted: &Ask<'_>,
         continuation: Piece,
         within: Duration,
-    ) -> Result<Vec<ScoredToken>, CloudError> {
-        let session = self.session.as_ref().ok_or(CloudError::NotOpened)?;
-        let NextRequest { position, hash, append, .. } = session.request(accepted);
+    ) -> Result<ScoreResponse, CloudError> {
+        let (id, request) = {
+            let state = self.state();
+            let session = state.session.as_ref().ok_or(CloudError::NotOpened)?;
+            (session.id.clone(), session.request(accepted))
+        };
+        let NextRequest { position, hash, append, .. } = request;
+        for piece in [&append, &continuation] {
+            match piece {
+                Piece::Text(text) => self.transport.sent().note(text),
+                Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
+            }
+        }
         let score = ScoreRequest { position, hash, append, continuation };
-        let scores = self.transport.score(&session.id, score, within).await;
-        scores.map(|scores| scores.tokens).map_err(|f| f.error)
+        let scores = self.transport.score(&id, score, within).await.map_err(|f| f.error)?;
+        if let Some(session) = self.state().session.as_mut().filter(|session| session.id == id) {
+            session.held.tokens = accepted.tokens.to_vec();
+            session.held.text = accepted.text.to_owned();
+        }
+        Ok(scores)
+    }
+
+    /// What the cloud thinks of a draft. A session that it lost is opened again, once.
+    pub async fn judge(
+        &self,
+        ask: &Ask<'_>,
+        draft: Piece,
+        within: Duration,
+    ) -> Result<Judgement, CloudError> {
+        let started = Instant::now();
+        let scores = match self.score(ask, draft.clone(), within).await {
+            Err(CloudError::Refused { status: 404 | 409 | 410, .. } | CloudError::NotOpened) => {
+                self.state().session = None;
+                self.reopen_session(ask).await?;
+                self.score(ask, draft, within).await?
+            }
+            other => other?,
+        };
+        let tokens = scores.tokens.into_iter();
+        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
+        let nothing =
+            protocol::NextResponse { tokens: vec![], finish_reason: None, cost: scores.cost };
+        let Answer { usage, times, .. } = read(nothing, started.elapsed());
+        Ok(Judgement { tokens, usage, times })
     }
 
     /// Opens a session that was lost. What travels must be what travelled before: ids of another
     /// vocabulary would pass for ours.
-    async fn reopen_session(&mut self, ask: &Ask<'_>) -> Result<(), CloudError> {
+    async fn reopen_session(&self, ask: &Ask<'_>) -> Result<(), CloudError> {
+        let _reopening = self.reopening.lock().await;
+        if self.state().session.is_some() {
+            return Ok(());
+        }
         let opened = self.open().await?;
         let words = ask.want == decode::AnswerLength::Word;
         if words == (opened.exchange == Exchange::Text) {
             return Ok(());
         }
         // Its ids would pass for ours.
-        self.session = None;
+        self.state().session = None;
         let message = "it came back with another vocabulary".into();
         Err(CloudError::Refused { status: 409, message, retry_after: None })
     }
 
     /// One try; it may only have brought the session back in step.
-    async fn try_next(&mut self, ask: &Ask<'_>, within: Duration) -> Result<Attempt, CloudError> {
-        let Some(session) = self.session.as_mut() else {
-            self.reopen_session(ask).await?;
+    async fn try_next(&self, ask: &OwnedAsk, within: Duration) -> Result<Attempt, CloudError> {
+        let begun = self.state().session.as_mut().map(|session| session.begin(ask));
+        let Some((id, request)) = begun else {
+            self.reopen_session(&ask.as_ask()).await?;
             return Ok(Attempt::Again(None));
         };
-        let started = Instant::now();
-        session.sequence += 1;
-        let id = session.id.clone();
-        let seen = self.seen.clone().filter(|_| session.collects);
-        let request = NextRequest { edge: seen, ..session.request(ask) };
+        let (started, sequence) = (Instant::now(), request.sequence);
         match &request.append {
             Piece::Text(text) => self.transport.sent().note(text),
             Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
@@ -202,42 +267,81 @@ impl TandemClient {
             self.transport.sent().note(&format!(" [hidden state, proposal {proposal:?}]"));
         }
         let answered = self.transport.next(&id, request, within).await;
-        let Some(session) = self.session.as_mut() else { return Ok(Attempt::Again(None)) };
-        match answered {
-            Ok(answer) => Ok(Attempt::Answered(session.accept(ask, answer, started.elapsed()))),
-            Err(failure) => match failure.code.as_deref() {
-                Some(code::CONFLICT) => {
-                    // Everything is sent again; what the cloud's cache shares with it is not read
-                    // again.
-                    tracing::warn!("the cloud lost step and is brought back");
-                    session.held = SharedPrefix::default();
-                    Ok(Attempt::Again(None))
+        let failure = {
+            let mut state = self.state();
+            let session = state.session.as_mut().filter(|session| session.id == id);
+            match (answered, session) {
+                (Ok(answer), session) => {
+                    let answer = read(answer, started.elapsed());
+                    if let Some(session) = session {
+                        session.answered(sequence, ask, &answer);
+                    }
+                    return Ok(Attempt::Answered(answer));
                 }
-                Some(code::BUSY) => {
-                    tokio::time::sleep(BUSY_DELAY).await;
-                    Ok(Attempt::Again(Some(failure.error)))
+                // Another ask has opened it again meanwhile.
+                (Err(failure), None) if failure.code.is_some() => return Ok(Attempt::Again(None)),
+                (Err(failure), None) => failure,
+                (Err(failure), Some(session)) => {
+                    session.sent.retain(|(sent, _)| *sent != sequence);
+                    match failure.code.as_deref() {
+                        Some(code::CONFLICT) => {
+                            // Everything is sent again; what the cloud's cache shares with it is
+                            // not read again.
+                            tracing::warn!("the cloud lost step and is brought back");
+                            session.held = SharedPrefix::default();
+                            return Ok(Attempt::Again(None));
+                        }
+                        Some(code::EVICTED | code::UNKNOWN_SESSION) => {
+                            tracing::warn!("the cloud forgot the session; it is opened again");
+                            state.session = None;
+                            return Ok(Attempt::Again(None));
+                        }
+                        _ => failure,
+                    }
                 }
-                Some(code::EVICTED | code::UNKNOWN_SESSION) => {
-                    tracing::warn!("the cloud forgot the session; it is opened again");
-                    self.session = None;
-                    Ok(Attempt::Again(None))
-                }
-                _ => Err(failure.error),
-            },
+            }
+        };
+        if failure.code.as_deref() == Some(code::BUSY) {
+            tokio::time::sleep(BUSY_DELAY).await;
+            return Ok(Attempt::Again(Some(failure.error)));
         }
+        Err(failure.error)
     }
 }
 
 impl Session {
+    fn new(id: String, exchange: Exchange, collects: bool) -> Self {
+        let (held, sent) = (SharedPrefix::default(), vec![]);
+        Self { id, exchange, collects, sequence: 0, answered: 0, held, sent }
+    }
+
+    /// Numbers a question and remembers it as one that is on its way.
+    fn begin(&mut self, ask: &OwnedAsk) -> (String, NextRequest) {
+        self.sequence += 1;
+        let edge = ask.seen.clone().filter(|_| self.collects);
+        let request = NextRequest { edge, ..self.request(&ask.as_ask()) };
+        let content = SharedPrefix { tokens: ask.tokens.clone(), text: ask.text.clone() };
+        self.sent.push((self.sequence, content));
+        (self.id.clone(), request)
+    }
+
+    /// How much of `ask` the cloud has for certain, whichever of the questions on their way it has read
+    /// when this one comes.
+    fn shared(&self, of: impl Fn(&SharedPrefix) -> usize) -> usize {
+        let sent = self.sent.iter().map(|(_, content)| content);
+        sent.chain([&self.held]).map(of).min().unwrap_or(0)
+    }
+
     fn request(&self, ask: &Ask<'_>) -> NextRequest {
         let (position, hash, append) = match self.exchange {
             Exchange::Ids => {
-                let shared = common_prefix(&self.held.tokens, ask.tokens);
+                let shared = self.shared(|held| common_prefix(&held.tokens, ask.tokens));
                 let (before, after) = ask.tokens.split_at(shared);
                 (shared, prefix_hash(id_bytes(before)), Piece::Ids(after.to_vec()))
             }
             Exchange::Text => {
-                let (before, after) = ask.text.split_at(shared_text(&self.held.text, ask.text));
+                let shared = self.shared(|held| shared_text(&held.text, ask.text));
+                let (before, after) = ask.text.split_at(shared);
                 (before.len(), prefix_hash(before), Piece::Text(after.to_owned()))
             }
         };
@@ -249,28 +353,38 @@ impl Session {
         NextRequest { sequence, position, hash, append, want, sampling, edge: None }
     }
 
-    fn accept(&mut self, ask: &Ask<'_>, answer: protocol::NextResponse, took: Duration) -> Answer {
-        let cost = answer.cost;
-        let times = Times {
-            // The other side's clock may say anything; it cannot have taken longer than we waited.
-            cloud_queue: duration(cost.queued_ms).min(took),
-            cloud_prefill: duration(cost.prefill_ms).min(took),
-            cloud_decode: duration(cost.decode_ms).min(took),
-            ..Times::default()
-        };
-        let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
-        let protocol::Cost { prefilled, cached, decoded, .. } = cost;
-        let answer = Answer {
-            end: answer.finish_reason == Some(protocol::FinishReason::Stop),
-            full: answer.finish_reason == Some(protocol::FinishReason::Length),
-            tokens: answer.tokens,
-            usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
-            times: Times { network: took.saturating_sub(at_cloud), ..times },
-        };
+    /// The cloud answers questions in their order and refuses those that come too late, so whatever was
+    /// sent before this one changes nothing any more.
+    fn answered(&mut self, sequence: u64, ask: &OwnedAsk, answer: &Answer) {
+        if sequence < self.answered {
+            return;
+        }
+        self.answered = sequence;
+        self.sent.retain(|(sent, _)| *sent > sequence);
         let written = answer.tokens.iter().filter_map(|t| t.id);
         self.held.tokens = ask.tokens.iter().copied().chain(written).collect();
         self.held.text = format!("{}{}", ask.text, answer.text());
-        answer
+    }
+}
+
+/// An answer as the loop takes it; it came after `took`.
+fn read(answer: protocol::NextResponse, took: Duration) -> Answer {
+    let cost = answer.cost;
+    let times = Times {
+        // The other side's clock may say anything; it cannot have taken longer than we waited.
+        cloud_queue: duration(cost.queued_ms).min(took),
+        cloud_prefill: duration(cost.prefill_ms).min(took),
+        cloud_decode: duration(cost.decode_ms).min(took),
+        ..Times::default()
+    };
+    let at_cloud = times.cloud_queue + times.cloud_prefill + times.cloud_decode;
+    let protocol::Cost { prefilled, cached, decoded, .. } = cost;
+    Answer {
+        end: answer.finish_reason == Some(protocol::FinishReason::Stop),
+        full: answer.finish_reason == Some(protocol::FinishReason::Length),
+        tokens: answer.tokens,
+        usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
+        times: Times { network: took.saturating_sub(at_cloud), ..times },
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::{
     connection::SIDE_REQUEST_TIMEOUT,
+    delay::Network,
     http::{Http, SentLog},
     protocol::{
         ErrorResponse, Health, NextRequest, NextResponse, OpenRequest, OpenResponse, ScoreRequest,
@@ -25,7 +26,7 @@ pub(crate) enum Transport {
     Http(Http),
     /// A service that is called directly: nothing is serialised, and nothing leaves the device, but
     /// the words the service was given are told all the same.
-    InProcess(Arc<Service>, SentLog),
+    InProcess(Arc<Service>, SentLog, Network),
 }
 
 async fn within<T>(
@@ -42,14 +43,25 @@ impl Transport {
     pub fn sent(&self) -> &SentLog {
         match self {
             Self::Http(http) => &http.sent,
-            Self::InProcess(_, sent) => sent,
+            Self::InProcess(_, sent, _) => sent,
+        }
+    }
+
+    /// The network that requests pass through.
+    pub fn network(&self) -> &Network {
+        match self {
+            Self::Http(http) => &http.network,
+            Self::InProcess(_, _, network) => network,
         }
     }
 
     pub async fn health(&self) -> Result<Health, CloudError> {
         match self {
             Self::Http(http) => http.read(&http.get("/health", SIDE_REQUEST_TIMEOUT).await?),
-            Self::InProcess(service, _) => Ok(service.health()),
+            Self::InProcess(service, _, network) => {
+                network.travel().await;
+                Ok(service.health())
+            }
         }
     }
 
@@ -71,7 +83,10 @@ impl Transport {
     ) -> Result<OpenResponse, SessionFailure> {
         match self {
             Self::Http(http) => post(http, "/v1/sessions", &open, limit).await,
-            Self::InProcess(service, _) => within(limit, service.open(open)).await,
+            Self::InProcess(service, _, network) => {
+                network.travel().await;
+                within(limit, service.open(open)).await
+            }
         }
     }
 
@@ -83,7 +98,10 @@ impl Transport {
     ) -> Result<NextResponse, SessionFailure> {
         match self {
             Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, limit).await,
-            Self::InProcess(service, _) => within(limit, service.next(id, next)).await,
+            Self::InProcess(service, _, network) => {
+                network.travel().await;
+                within(limit, service.next(id, next)).await
+            }
         }
     }
 
@@ -97,7 +115,10 @@ impl Transport {
             Self::Http(http) => {
                 post(http, &format!("/v1/sessions/{id}/score"), &score, limit).await
             }
-            Self::InProcess(service, _) => within(limit, service.score(id, score)).await,
+            Self::InProcess(service, _, network) => {
+                network.travel().await;
+                within(limit, service.score(id, score)).await
+            }
         }
     }
 
@@ -105,7 +126,7 @@ impl Transport {
     pub async fn close(&self, id: &str) {
         match self {
             Self::Http(http) => http.delete(&format!("/v1/sessions/{id}")).await,
-            Self::InProcess(service, _) => {
+            Self::InProcess(service, ..) => {
                 if let Err(error) = service.close(id).await {
                     tracing::debug!(%error, "a session was not closed");
                 }

@@ -64,6 +64,16 @@ impl ThresholdPolicy {
         }
     }
 
+    /// The threshold there will be once these tokens have been accepted too, in this order.
+    pub(crate) fn threshold_after(&self, accepted: &[(usize, Source)]) -> Threshold {
+        match self {
+            Self::Fixed(threshold) => *threshold,
+            Self::Budget(budget) => after(budget, accepted).threshold(),
+            Self::Limited { limit, .. } if after(limit, accepted).is_spent() => Threshold::NEVER,
+            Self::Limited { policy, .. } => policy.threshold_after(accepted),
+        }
+    }
+
     /// A copy of the budget as it is now; `None` for a fixed threshold.
     pub fn current_budget(&self) -> Option<Budget> {
         match self {
@@ -82,7 +92,8 @@ impl ThresholdPolicy {
         }
     }
 
-    /// Adjusts the budget to tokens that were accepted.
+    /// Adjusts the budget to tokens that were accepted. A session does so by itself; others that follow
+    /// a text may.
     pub fn observe(&self, tokens: usize, source: Source) {
         match self {
             Self::Fixed(_) => {}
@@ -97,6 +108,13 @@ impl ThresholdPolicy {
 
 fn lock(budget: &Mutex<Budget>) -> MutexGuard<'_, Budget> {
     budget.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The budget as it will be behind these tokens.
+fn after(budget: &Mutex<Budget>, accepted: &[(usize, Source)]) -> Budget {
+    let mut budget = lock(budget).clone();
+    accepted.iter().for_each(|&(tokens, source)| budget.observe(tokens, source));
+    budget
 }
 
 impl From<Threshold> for ThresholdPolicy {

@@ -1,6 +1,6 @@
 //! The trait of the large model, wherever it runs, and the types of an ask and its answer.
 
-use std::{future::Future, str::FromStr, time::Duration};
+use std::{future::Future, pin::Pin, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -182,13 +182,71 @@ impl CloudError {
     }
 }
 
+/// What is written tentatively, for the cloud to judge.
+#[derive(Clone, Copy, Debug)]
+pub enum Draft<'a> {
+    /// Where ids are exchanged.
+    Ids(&'a [Token]),
+    /// Where text is.
+    Text(&'a str),
+}
+
+/// One token of a draft, in the cloud's vocabulary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The token of the draft.
+    pub given: AnswerToken,
+    /// What the cloud would have written there.
+    pub greedy: AnswerToken,
+}
+
+/// What the cloud thinks of a draft.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judgement {
+    /// Every token of the draft.
+    pub tokens: Vec<Judged>,
+    /// Tokens that the cloud read for it.
+    pub usage: Usage,
+    /// Time spent at the cloud and on the way there and back.
+    pub times: Times,
+}
+
+/// What a cloud is still about to say. It needs nothing of the cloud any more; dropping it gives it up.
+pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, CloudError>> + Send>>;
+
+/// An answer that is on its way.
+pub type PendingAnswer = Pending<Answer>;
+
 /// The large model with its cache of one conversation.
 pub trait Cloud: Send {
     /// Connects and finds out what to exchange. Called once, before the first ask.
     fn open(&mut self) -> impl Future<Output = Result<Handshake, CloudError>> + Send;
 
+    /// Begins to open it, and returns at once: the edge can read its prompt meanwhile. `None` where
+    /// that can only be waited for, by [`open`](Self::open).
+    fn begin_open(&mut self) -> Option<Pending<Handshake>> {
+        None
+    }
+
     /// Asks for the next tokens. Sends only what is new since the last ask.
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send;
+
+    /// Begins an ask and returns at once: the edge can go on, and ask again, while the answer is on its
+    /// way. Asks may then be about a text that is taken back later. `None` where the cloud can only
+    /// be waited for, by [`next`](Self::next).
+    fn begin(&mut self, _ask: Ask<'_>) -> Option<PendingAnswer> {
+        None
+    }
+
+    /// Judges a draft behind everything accepted so far, in one pass; nothing of it is accepted.
+    fn judge(
+        &mut self,
+        _ask: Ask<'_>,
+        _draft: Draft<'_>,
+    ) -> impl Future<Output = Result<Judgement, CloudError>> + Send {
+        let what = "cannot judge a draft: use another cloud for mode verify";
+        async move { Err(CloudError::Unsupported { engine: "this cloud", what }) }
+    }
 
     /// Gets the edge's step at the position of the next ask, right before it. A cloud that collects
     /// training samples sends it along; others ignore it.
@@ -205,8 +263,24 @@ impl<C: Cloud> Cloud for &mut C {
         (**self).open()
     }
 
+    fn begin_open(&mut self) -> Option<Pending<Handshake>> {
+        (**self).begin_open()
+    }
+
     fn next(&mut self, ask: Ask<'_>) -> impl Future<Output = Result<Answer, CloudError>> + Send {
         (**self).next(ask)
+    }
+
+    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
+        (**self).begin(ask)
+    }
+
+    fn judge(
+        &mut self,
+        ask: Ask<'_>,
+        draft: Draft<'_>,
+    ) -> impl Future<Output = Result<Judgement, CloudError>> + Send {
+        (**self).judge(ask, draft)
     }
 
     fn record_step(&mut self, step: &Step) {

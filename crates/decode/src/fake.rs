@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Edge, EdgeError, Exchange,
-    Fingerprint, Handshake, Reading, Sampling, Step, Token, Usage, Vocabulary, boundary,
-    common_prefix, sampling, text::TextStream,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Edge, EdgeError, Exchange,
+    Fingerprint, Handshake, Judged, Judgement, Pending, PendingAnswer, Reading, Sampling, Step,
+    Token, Usage, Vocabulary, boundary, common_prefix, sampling, text::TextStream,
 };
 
 /// A vocabulary of given pieces. Token 0 ends the text.
@@ -220,7 +220,50 @@ impl Cloud for FakeCloud {
         Ok(Handshake { exchange: self.exchange, times: Default::default() })
     }
 
+    fn begin_open(&mut self) -> Option<Pending<Handshake>> {
+        let opened = self.fail_if_gone();
+        let handshake = Handshake { exchange: self.exchange, times: Default::default() };
+        Some(Box::pin(std::future::ready(opened.map(|()| handshake))))
+    }
+
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        self.answer(ask)
+    }
+
+    async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
+        self.fail_if_gone()?;
+        self.asked += 1;
+        let mut context = self.prompt.clone();
+        let given = match draft {
+            Draft::Ids(ids) => {
+                context.extend_from_slice(ask.tokens);
+                ids.to_vec()
+            }
+            Draft::Text(text) => {
+                context.extend(self.model.vocabulary.encode(ask.text));
+                self.model.vocabulary.encode(text)
+            }
+        };
+        let mut judgement = Judgement::default();
+        let mut stream = TextStream::default();
+        for id in given {
+            let greedy = sampling::argmax(&self.model.logits(&context)).unwrap_or(id);
+            let text = String::from_utf8_lossy(&self.model.vocabulary.piece(greedy)).into_owned();
+            let greedy = AnswerToken { id: Some(greedy), text, logprob: Some(0.0) };
+            judgement.tokens.push(Judged { given: self.answered(id, &mut stream), greedy });
+            context.push(id);
+        }
+        Ok(judgement)
+    }
+
+    /// The answer is there at once.
+    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
+        Some(Box::pin(std::future::ready(self.answer(ask))))
+    }
+}
+
+impl FakeCloud {
+    fn answer(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
         self.fail_if_gone()?;
         self.asked += 1;
         self.answered += 1;

@@ -3,11 +3,13 @@
 //!
 //! The modules, in the order in which a token passes through them:
 //!
-//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`
+//! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
+//! - `speculation`: what the edge writes while an answer is on its way
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
 //! - [`step`]: what the edge returns for one position
+//! - [`constraint`]: the trait of what holds a text to a form; `closing`: JSON near its limit
 //! - [`mod@features`]: features of its distribution, for trained routers
 //! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
 //! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
@@ -23,7 +25,9 @@
 
 pub mod boundary;
 pub mod budget;
+mod closing;
 pub mod cloud;
+pub mod constraint;
 pub mod conversation;
 pub mod decision;
 pub mod edge;
@@ -36,6 +40,7 @@ pub mod relay;
 pub mod router;
 pub mod sampling;
 pub mod session;
+mod speculation;
 pub mod statistics;
 pub mod stats;
 pub mod step;
@@ -44,12 +49,15 @@ pub mod text;
 pub mod token;
 pub mod trace;
 pub mod transcript;
+pub mod verify;
 pub mod vocabulary;
 
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Exchange, Handshake, OnCloudError,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged,
+    Judgement, OnCloudError, Pending, PendingAnswer,
 };
+pub use constraint::{Constrained, Constraint, ConstraintError, Continuation};
 pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
@@ -61,6 +69,9 @@ pub use session::{Routing, Session, SessionError, SessionInput};
 pub use stats::Stats;
 pub use step::{Reading, Step};
 pub use token::{Token, common_prefix};
-pub use trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage};
+pub use trace::{
+    Accepted, Alternative, FinishReason, Sent, Source, Span, Speculation, Times, Usage,
+};
 pub use transcript::{Limits, Transcript};
+pub use verify::Verify;
 pub use vocabulary::{Fingerprint, Vocabulary};

@@ -7,22 +7,36 @@
 //! 5. an *ask* brings the cloud's token, or its word translated into the edge's tokens;
 //! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
-//! Neither model ever reads a proposal that was overruled, so neither has anything to undo.
+//! A text that is held to a form has a [`Constraint`]: what it forces is accepted without a step, and
+//! elsewhere it masks the step before it is scored, and checks what the cloud answers.
+//!
+//! While an answer is on its way the edge may read on behind its own choice: [`speculation`] says how,
+//! and why the text does not depend on it. Otherwise neither model ever reads a proposal that was
+//! overruled, so neither has anything to undo.
+//!
+//! [`speculation`]: crate::speculation
 //!
 //! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
 //! where the time of every position goes; where nobody listens they cost a comparison each.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use thiserror::Error;
 use tracing::{Instrument, field, trace_span};
 
 use crate::{
-    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange,
-    Limits, OnCloudError, Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token,
-    Transcript, Vocabulary, boundary, sampling,
-    trace::{Alternative, FinishReason, Source, Span, Times},
-    transcript::{NewTokens, Piece},
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
+    ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
+    Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
+    boundary,
+    closing::{Closers, Place},
+    constraint, sampling,
+    speculation::{self, Ahead},
+    trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
+    transcript::{NewTokens, Piece, Written},
 };
 
 /// Why a generation cannot begin or continue.
@@ -39,6 +53,8 @@ pub enum SessionError {
     Edge(#[from] EdgeError),
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The cloud failed, and the policy does not let the edge stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
@@ -86,20 +102,28 @@ pub struct Routing<R, C> {
 
 /// One generation on the edge, with or without a cloud behind it.
 pub struct Session<E, R, C> {
-    edge: E,
-    vocabulary: Arc<dyn Vocabulary>,
-    routing: Option<Routing<R, C>>,
+    pub(crate) edge: E,
+    pub(crate) vocabulary: Arc<dyn Vocabulary>,
+    pub(crate) routing: Option<Routing<R, C>>,
     /// Known once the cloud has been opened.
-    exchange: Option<Exchange>,
+    pub(crate) exchange: Option<Exchange>,
     cloud_error: Option<CloudError>,
-    sampling: Sampling,
+    pub(crate) sampling: Sampling,
     /// Accepted, and not yet read by the edge.
-    unread: Vec<Token>,
-    read: usize,
-    prompt: usize,
+    pub(crate) unread: Vec<Token>,
+    /// How much of prompt and accepted text the edge has read.
+    pub(crate) read: usize,
+    /// What it has read behind that, while answers are on their way.
+    pub(crate) ahead: Ahead,
     /// How many alternatives to record with every token, if details are wanted.
     details: Option<usize>,
-    transcript: Transcript,
+    /// Stands behind the last accepted token.
+    pub(crate) constraint: Option<Box<dyn Constraint>>,
+    /// Made when they are first needed.
+    closers: Option<Closers>,
+    /// Whether JSON is being closed at this place because little room is left.
+    pub(crate) closing: bool,
+    pub(crate) transcript: Transcript,
 }
 
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
@@ -127,8 +151,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             sampling: input.sampling,
             unread: initial[read..].to_vec(),
             read,
-            prompt: input.prompt.len(),
+            ahead: Ahead::default(),
             details: None,
+            constraint: None,
+            closers: None,
+            closing: false,
             transcript,
         })
     }
@@ -140,6 +167,35 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self
     }
 
+    /// Lets this many asks be on their way at once while the edge goes on behind its own choices. 0, the
+    /// default, waits for every answer; the tokens are the same.
+    pub fn with_asks_in_flight(mut self, asks: usize) -> Self {
+        self.ahead.limit = asks;
+        self
+    }
+
+    /// Asks for this many tokens where ids are exchanged and nothing is drawn. The first is the answer;
+    /// the others answer later asks without a round trip, for as long as the text is the cloud's own.
+    pub fn with_ask_tokens(mut self, tokens: usize) -> Self {
+        self.ahead.tokens = tokens;
+        self
+    }
+
+    /// Opens the cloud and has it read the prompt while the edge does. The prompt is sent to it even if
+    /// no token is doubtful later.
+    pub fn with_warm_cloud(mut self) -> Self {
+        if let Some(routing) = &mut self.routing {
+            self.ahead.warm(&mut routing.cloud);
+        }
+        self
+    }
+
+    /// Holds the text to a form, from behind what is already written of it. Nothing is read ahead then.
+    pub fn with_constraint(mut self, constraint: Box<dyn Constraint>) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
     /// Advances by one accepted span; `None` at the end of the text.
     ///
     /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.
@@ -147,17 +203,19 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.transcript.finish_reason().is_some() {
             return Ok(None);
         }
+        match self.continuation()? {
+            Continuation::Open => {}
+            Continuation::Forced(tokens) => return Ok(Some(self.force(tokens)?)),
+            Continuation::Complete => return Ok(Some(self.transcript.end(FinishReason::Stop))),
+        }
         if self.read + self.unread.len() > self.edge.context() {
             return Ok(Some(self.transcript.end(FinishReason::Length)));
         }
-        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
-        let step = self.edge.step(&self.unread).instrument(reading).await?;
-        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
-        self.read += self.unread.len();
-        self.unread.clear();
-
-        let (score, mut times) = self.score(&step);
+        let (step, score, mut times) = self.arrive().await?;
         let mut written = match self.decide(score) {
+            _ if self.closing => {
+                NewTokens { constrained: Some(Constrained::Closed), ..self.keep(&step)? }
+            }
             Decision::Keep => self.keep(&step)?,
             Decision::Ask => {
                 let asking = trace_span!("ask", position = self.read);
@@ -165,7 +223,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             }
         };
         written.alternatives = self.alternatives(&step);
-        Ok(Some(self.accept(NewTokens { score, times, ..written })))
+        Ok(Some(self.accept(NewTokens { score, times, ..written })?))
     }
 
     /// Everything accepted so far, with its trace and statistics.
@@ -174,12 +232,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Returns the models with their caches, for the next generation, and the transcript.
-    pub fn into_parts(self) -> (E, Option<C>, Transcript) {
+    pub fn into_parts(mut self) -> (E, Option<C>, Transcript) {
+        self.stop_asking();
         (self.edge, self.routing.map(|routing| routing.cloud), self.transcript)
     }
 
     /// Ends the text here and returns what was held back, for example half a stop string.
     pub fn end(&mut self, reason: FinishReason) -> Span {
+        self.stop_asking();
         self.transcript.end(reason)
     }
 
@@ -193,7 +253,40 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.cloud_error.as_ref()
     }
 
-    fn score(&self, step: &Step) -> (Option<Score>, Times) {
+    fn continuation(&mut self) -> Result<Continuation, SessionError> {
+        match &mut self.constraint {
+            Some(constraint) => Ok(constraint.continuation()?),
+            None => Ok(Continuation::Open),
+        }
+    }
+
+    /// Accepts tokens that no model has to be asked for. The edge reads them before its next step.
+    fn force(&mut self, tokens: Vec<Token>) -> Result<Span, SessionError> {
+        let logprob = self.details.map(|_| 0.0);
+        let tokens = tokens.into_iter().map(|token| self.piece(token, logprob)).collect();
+        let constrained = Some(Constrained::Forced);
+        self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
+    }
+
+    /// Leaves only what may come next, and proposes the best of it. Says whether JSON is being
+    /// closed because little room is left.
+    pub(crate) fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(false) };
+        constraint.mask(&mut step.logits)?;
+        let mut closing = false;
+        if constraint.is_json() {
+            let place = Place::behind(self.transcript.accepted_text());
+            if place.must_close(self.transcript.room(), self.transcript.tokens().len()) {
+                let vocabulary = &self.vocabulary;
+                let closers = self.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
+                closing = closers.prefer(place, &mut step.logits);
+            }
+        }
+        step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
+        Ok(closing)
+    }
+
+    pub(crate) fn score(&self, step: &Step) -> (Option<Score>, Times) {
         let started = Instant::now();
         let score = self.routing.as_ref().map(|r| {
             let span = trace_span!("score", score = field::Empty).entered();
@@ -219,29 +312,36 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Whether the cloud can answer here; `None` until it is known what is exchanged.
     fn eligible(&self, step: &Step) -> Option<bool> {
+        self.eligible_behind(step, self.transcript.written())
+    }
+
+    /// Whether the cloud could answer behind this text.
+    pub(crate) fn eligible_behind(&self, step: &Step, written: &Written) -> Option<bool> {
         match self.exchange? {
             Exchange::Ids => Some(true),
             Exchange::Text => {
                 let proposal = self.vocabulary.piece(step.proposed);
-                let text = self.transcript.accepted_text();
-                let whole = !self.transcript.is_inside_character();
-                Some(whole && boundary::eligible(text, &proposal))
+                let whole = !written.is_inside_character();
+                Some(whole && boundary::eligible(&written.text, &proposal))
             }
         }
     }
 
     /// The edge's own choice; no tokens for end-of-text.
     fn keep(&self, step: &Step) -> Result<NewTokens, SessionError> {
-        let history = self.transcript.tokens();
-        let token = if self.sampling.is_greedy() {
-            step.proposed
-        } else {
-            self.sampling.choose(&step.logits, history, history.len())?
-        };
+        let token = self.choose(step, self.transcript.written())?;
         let logprob = self.details.map(|_| sampling::logprob(&step.logits, token));
         let written = (!self.vocabulary.is_end(token)).then(|| self.piece(token, logprob));
         let tokens = written.into_iter().collect();
         Ok(NewTokens { tokens, eligible: self.eligible(step), ..NewTokens::default() })
+    }
+
+    /// The token that the edge writes behind this text.
+    pub(crate) fn choose(&self, step: &Step, written: &Written) -> Result<Token, SamplingError> {
+        if self.sampling.is_greedy() {
+            return Ok(step.proposed);
+        }
+        self.sampling.choose(&step.logits, &written.tokens, written.tokens.len())
     }
 
     fn piece(&self, token: Token, logprob: Option<f32>) -> Piece {
@@ -259,15 +359,50 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         likeliest.into_iter().map(alternative).collect()
     }
 
+    /// As much of the cloud's tokens as may come next; `None` where they may not.
+    fn fitting(&mut self, tokens: Vec<Token>) -> Result<Option<Vec<Token>>, ConstraintError> {
+        let Some(constraint) = &mut self.constraint else { return Ok(Some(tokens)) };
+        if tokens.is_empty() {
+            return Ok(constraint.may_end()?.then_some(tokens));
+        }
+        if constraint.allows(&tokens)? {
+            return Ok(Some(tokens));
+        }
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&t| self.vocabulary.piece(t)).collect();
+        let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
+        for beginning in constraint::beginnings(&text).skip(1) {
+            let tokens = self.vocabulary.encode(beginning);
+            if constraint.allows(&tokens)? {
+                return Ok(Some(tokens));
+            }
+        }
+        Ok(None)
+    }
+
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<NewTokens, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
         self.transcript.add_sent(&sent);
         let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
-            Ok(Some(written)) => return Ok(NewTokens { sent, ..written }),
+            Ok(Some(written)) => {
+                let tokens: Vec<_> = written.tokens.iter().filter_map(|piece| piece.id).collect();
+                let written = match self.fitting(tokens.clone())? {
+                    Some(fitting) if fitting == tokens => written,
+                    Some(fitting) => {
+                        let tokens = fitting.into_iter().map(|t| self.piece(t, None)).collect();
+                        NewTokens { tokens, ..written }
+                    }
+                    None => {
+                        let (constrained, usage) = (Some(Constrained::Replaced), written.usage);
+                        NewTokens { constrained, usage, ..self.keep(step)? }
+                    }
+                };
+                return Ok(NewTokens { sent, ..written });
+            }
             Ok(None) => return Ok(NewTokens { sent, ..self.keep(step)? }),
-            Err(error) => error,
+            Err(SessionError::Cloud(error)) => error,
+            Err(other) => return Err(other),
         };
         self.cloud_error = Some(error.clone());
         match self.routing.as_ref().map(|r| r.on_error) {
@@ -283,34 +418,28 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         &mut self,
         step: &Step,
         times: &mut Times,
-    ) -> Result<Option<NewTokens>, CloudError> {
+    ) -> Result<Option<NewTokens>, SessionError> {
         if self.exchange.is_none() {
-            let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
-            let opened = routing.cloud.open().await?;
-            *times += opened.times;
+            let started = Instant::now();
+            let opened = self.open().await?;
+            *times += opened.times.waited(started.elapsed());
             self.exchange = Some(opened.exchange);
         }
         if self.eligible(step) == Some(false) {
             return Ok(None);
         }
-        let want = match self.exchange {
-            Some(Exchange::Text) => AnswerLength::Word,
-            Some(Exchange::Ids) | None => AnswerLength::Tokens(1),
+        let foreseen = self.ahead.foreseen.take();
+        let speculation = foreseen.as_ref().map(|_| Speculation::Foreseen);
+        let (answer, waited) = match foreseen {
+            Some(answer) => (answer, Duration::ZERO),
+            None => self.await_answer(step).await?,
         };
-        let ask = Ask {
-            tokens: self.transcript.tokens(),
-            text: self.transcript.accepted_text(),
-            want,
-            sampling: &self.sampling,
-        };
-        let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
-        routing.cloud.record_step(step);
-        let answer = routing.cloud.next(ask).await?;
-        *times += answer.times;
+        *times += answer.times.waited(waited);
         if answer.tokens.is_empty() && !answer.end {
-            return Err(CloudError::ContextFull);
+            return Err(CloudError::ContextFull.into());
         }
-        let tokens = match want {
+        let want = self.wanted();
+        let mut tokens = match want {
             AnswerLength::Tokens(_) => self.check(&answer)?,
             AnswerLength::Word => self.translate(answer.text())?,
         };
@@ -318,15 +447,46 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Some(_) => logprobs(&answer, want, tokens.len()),
             None => vec![None; tokens.len()],
         };
+        let usage = Some(answer.usage).filter(|_| speculation.is_none());
+        if let AnswerLength::Tokens(_) = want {
+            // The others are what the cloud would answer to asks behind this one.
+            tokens.truncate(1);
+            let (tokens, end) = (answer.tokens, answer.end);
+            self.ahead.foreseen = Some(Answer { tokens, end, ..Answer::default() });
+        }
         let pieces = tokens.into_iter().zip(logprobs);
         Ok(Some(NewTokens {
             tokens: pieces.map(|(token, logprob)| self.piece(token, logprob)).collect(),
             exchange: self.exchange,
             source: Source::Cloud,
             eligible: Some(true),
-            usage: Some(answer.usage),
+            usage,
+            speculation,
             ..NewTokens::default()
         }))
+    }
+
+    /// What comes back from an ask here, and how long nothing else was done.
+    async fn await_answer(&mut self, step: &Step) -> Result<(Answer, Duration), SessionError> {
+        // An ask that was made ahead and failed is made again: only here does a failure count.
+        if let Some(asked) = self.ahead.asked.take() {
+            match self.wait(step, asked).await? {
+                (Ok(answer), waited) => return Ok((answer, waited)),
+                (Err(_), _) => self.transcript.add_void_asks(1),
+            }
+        }
+        let want = self.wanted();
+        let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
+        let written = self.transcript.written();
+        if let Some(asked) =
+            speculation::begin(routing, (want, &self.sampling), Some(step), written)
+        {
+            let (answer, waited) = self.wait(step, asked).await?;
+            return Ok((answer?, waited));
+        }
+        let (tokens, text) = (&written.tokens, written.text.as_str());
+        let ask = Ask { tokens, text, want, sampling: &self.sampling };
+        Ok((routing.cloud.next(ask).await?, Duration::MAX))
     }
 
     fn check(&self, answer: &Answer) -> Result<Vec<Token>, CloudError> {
@@ -355,23 +515,34 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Accepts what this step wrote; without tokens the text ends.
-    fn accept(&mut self, written: NewTokens) -> Span {
+    fn accept(&mut self, written: NewTokens) -> Result<Span, SessionError> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
+        let speculation = self.ahead.judge(&written);
+        if let Some(speculation) = speculation {
+            self.transcript.add_speculation(speculation);
+        }
         if written.tokens.is_empty() {
+            self.stop_asking();
             self.transcript.add_cost(written.times, written.usage);
-            return self.transcript.end_by(source, FinishReason::Stop);
+            return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
-        self.unread = written.tokens.iter().filter_map(|piece| piece.id).collect();
         let before = self.transcript.tokens().len();
-        let span = self.transcript.accept(written);
-        if let Some(routing) = &self.routing {
-            routing.policy.observe(self.transcript.tokens().len() - before, source);
-        }
+        let span = self.transcript.accept(NewTokens { speculation, ..written });
         // A span cut short by a limit is read only as far as it was accepted.
-        self.unread.truncate(self.prompt + self.transcript.tokens().len() - self.read);
-        span
+        let accepted = self.transcript.tokens()[before..].to_vec();
+        if let Some(routing) = &self.routing {
+            routing.policy.observe(accepted.len(), source);
+        }
+        self.follow(&accepted);
+        if self.transcript.finish_reason().is_some() {
+            self.stop_asking();
+        }
+        if let (Some(constraint), None) = (&mut self.constraint, self.transcript.finish_reason()) {
+            constraint.advance(&accepted)?;
+        }
+        Ok(span)
     }
 }
 

@@ -34,6 +34,17 @@ pub struct Stats {
     pub edge_cached: usize,
     /// How often the edge stood in for a cloud that failed.
     pub fallbacks: usize,
+    /// Answers that were the edge's own choice, where it had gone on behind that: nothing was to be
+    /// done again.
+    pub confirmed_asks: usize,
+    /// Answers that were another token, where the edge had gone on: that was in vain.
+    pub contradicted_asks: usize,
+    /// Doubtful places whose answer had come with an earlier one; they are not in `asks`.
+    pub foreseen_asks: usize,
+    /// Asks whose answer was not used, because the text went another way; they are not in `asks`.
+    pub void_asks: usize,
+    /// Tokens that the edge read in vain.
+    pub void_steps: usize,
     /// Bytes that left this device for the cloud.
     pub sent_bytes: usize,
     /// Unicode characters in the text that was shown.
@@ -65,5 +76,10 @@ pub(crate) struct Totals {
     pub edge_steps: usize,
     pub edge_prefilled: usize,
     pub edge_cached: usize,
+    pub confirmed_asks: usize,
+    pub contradicted_asks: usize,
+    pub foreseen_asks: usize,
+    pub void_asks: usize,
+    pub void_steps: usize,
     pub sent_bytes: usize,
 }

@@ -36,6 +36,11 @@ impl StopFilter {
         (self.held.drain(..release).collect(), false)
     }
 
+    /// Whether one of the stop strings is in this text.
+    pub fn is_in(&self, text: &str) -> bool {
+        self.stops.iter().any(|stop| text.contains(stop.as_str()))
+    }
+
     /// Returns what is still held back, at the end of the text.
     pub fn finish(&mut self) -> Vec<Accepted> {
         std::mem::take(&mut self.held)

@@ -4,7 +4,7 @@ use std::{iter::Sum, ops::AddAssign, time::Duration};
 
 use serde::{Serialize, Serializer};
 
-use crate::{Exchange, Score, Token};
+use crate::{Constrained, Exchange, Score, Token};
 
 /// Who wrote a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +28,20 @@ impl Source {
             Self::Fallback => "fallback",
         }
     }
+}
+
+/// How a token stood to what the edge wrote while an answer was on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speculation {
+    /// The edge had read up to here before it was certain that the text would come here.
+    Provisional,
+    /// The cloud's answer was what the edge had gone on behind.
+    Confirmed,
+    /// The cloud's answer was another: what the edge had written behind its own choice was void.
+    Contradicted,
+    /// The cloud had said it with an earlier answer.
+    Foreseen,
 }
 
 /// Where the time of a token or a text was spent. The parts do not overlap.
@@ -57,6 +71,33 @@ pub struct Times {
     /// The rest of an ask: the round trip over the network, and encoding the messages.
     #[serde(rename = "network_ms", serialize_with = "milliseconds")]
     pub network: Duration,
+    /// The part of an ask in which nothing waited for it, because the edge went on. It is in none of
+    /// the others.
+    #[serde(rename = "hidden_ms", serialize_with = "milliseconds")]
+    pub hidden: Duration,
+}
+
+impl Times {
+    /// The times of an ask of which only `waited` was waited for. What was hidden is taken from the
+    /// way first, then from the cloud's work.
+    pub(crate) fn waited(mut self, waited: Duration) -> Self {
+        let parts = [
+            &mut self.network,
+            &mut self.cloud_queue,
+            &mut self.cloud_decode,
+            &mut self.cloud_prefill,
+            &mut self.cloud_load,
+        ];
+        let whole: Duration = parts.iter().map(|part| **part).sum();
+        let mut left = whole.saturating_sub(waited);
+        for part in parts {
+            let hidden = left.min(*part);
+            *part -= hidden;
+            left -= hidden;
+        }
+        self.hidden += whole.saturating_sub(waited);
+        self
+    }
 }
 
 /// Writes a duration as a number of milliseconds.
@@ -75,6 +116,7 @@ impl AddAssign for Times {
         self.cloud_prefill += other.cloud_prefill;
         self.cloud_decode += other.cloud_decode;
         self.network += other.network;
+        self.hidden += other.hidden;
     }
 }
 
@@ -120,11 +162,18 @@ pub struct Accepted {
     /// `text` on tokens of the cloud where text had to be exchanged instead of ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Exchange>,
+    /// Set where the text is held to a form and that decided about the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constrained: Option<Constrained>,
     /// Where its time was spent; for a word of several tokens, all of it is on the first.
     pub times: Times,
     /// What the ask cost the cloud; on the first token of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud: Option<Usage>,
+    /// How it stood to what the edge wrote while an answer was on its way; `None` where the edge
+    /// waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<Speculation>,
     /// The log-probability that the model that wrote it gave it, from raw logits. Only with
     /// details, and only where that model reports it. A word that was translated into the edge's
     /// tokens has the log-probability of the whole word on its first token.

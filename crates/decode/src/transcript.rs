@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    Exchange, Score, Token,
+    Constrained, Exchange, Score, Token,
     stats::{Stats, Totals},
     stop::StopFilter,
     text::TextStream,
-    trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Times, Usage},
+    trace::{Accepted, Alternative, FinishReason, Sent, Source, Span, Speculation, Times, Usage},
 };
 
 /// Ends a generation that the models do not end themselves.
@@ -36,20 +36,44 @@ pub(crate) struct NewTokens {
     pub source: Source,
     pub score: Option<Score>,
     pub eligible: Option<bool>,
+    pub constrained: Option<Constrained>,
     pub times: Times,
     pub usage: Option<Usage>,
+    pub speculation: Option<Speculation>,
     pub alternatives: Vec<Alternative>,
     pub sent: Option<String>,
+}
+
+/// A text as the models read it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    pub tokens: Vec<Token>,
+    /// As far as its characters are whole.
+    pub text: String,
+    stream: TextStream,
+}
+
+impl Written {
+    /// Adds a token; returns the characters that became whole with it.
+    pub fn push(&mut self, id: Option<Token>, bytes: &[u8]) -> String {
+        let text = self.stream.push(bytes);
+        self.text.push_str(&text);
+        self.tokens.extend(id);
+        text
+    }
+
+    /// Whether the last token ended inside a character.
+    pub fn is_inside_character(&self) -> bool {
+        self.stream.is_inside_character()
+    }
 }
 
 /// Everything accepted in one generation.
 #[derive(Debug)]
 pub struct Transcript {
-    tokens: Vec<Token>,
+    written: Written,
     /// How many tokens were accepted, with an id or without.
     accepted: usize,
-    text: String,
-    stream: TextStream,
     stop: StopFilter,
     max_tokens: usize,
     shown: Vec<Accepted>,
@@ -72,10 +96,8 @@ impl Transcript {
     pub(crate) fn new(limits: Limits) -> Self {
         let now = Instant::now();
         Self {
-            tokens: vec![],
+            written: Written::default(),
             accepted: 0,
-            text: String::new(),
-            stream: TextStream::default(),
             stop: StopFilter::new(limits.stops),
             max_tokens: limits.max_tokens,
             shown: vec![],
@@ -90,12 +112,22 @@ impl Transcript {
 
     /// Every accepted token whose id is known: all of them, unless a cloud without ids writes alone.
     pub fn tokens(&self) -> &[Token] {
-        &self.tokens
+        &self.written.tokens
     }
 
     /// The text of every accepted token, as far as its characters are whole.
     pub fn accepted_text(&self) -> &str {
-        &self.text
+        &self.written.text
+    }
+
+    /// Everything accepted, as the models read it.
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// Whether one of the stop strings is in this text.
+    pub(crate) fn stops_in(&self, text: &str) -> bool {
+        self.stop.is_in(text)
     }
 
     /// The tokens shown so far: all accepted ones except those that a stop string cut off or that
@@ -112,11 +144,6 @@ impl Transcript {
     /// Why the text ended; `None` while it still grows.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.finish
-    }
-
-    /// Whether the last accepted token ended inside a character.
-    pub(crate) fn is_inside_character(&self) -> bool {
-        self.stream.is_inside_character()
     }
 
     /// How many tokens may still be accepted.
@@ -144,6 +171,28 @@ impl Transcript {
         totals.edge_steps += 1;
     }
 
+    /// Counts an answer behind which the edge had gone on, by what came of that.
+    pub(crate) fn add_speculation(&mut self, speculation: Speculation) {
+        match speculation {
+            Speculation::Provisional => {}
+            Speculation::Confirmed => self.totals.confirmed_asks += 1,
+            Speculation::Contradicted => self.totals.contradicted_asks += 1,
+            Speculation::Foreseen => self.totals.foreseen_asks += 1,
+        }
+    }
+
+    /// Counts a place that the edge read in vain, and the ask that was made there, if one was.
+    pub(crate) fn add_void(&mut self, times: Times, asked: bool) {
+        self.add_cost(times, None);
+        self.totals.void_steps += 1;
+        self.add_void_asks(usize::from(asked));
+    }
+
+    /// Counts asks whose answers are not used.
+    pub(crate) fn add_void_asks(&mut self, asks: usize) {
+        self.totals.void_asks += asks;
+    }
+
     pub(crate) fn add_sent(&mut self, sent: &Sent) {
         self.totals.sent_bytes += sent.bytes;
     }
@@ -164,9 +213,9 @@ impl Transcript {
         self.add_cost(written.times, written.usage);
         let (mut times, mut usage) = (written.times, written.usage);
         let (mut alternatives, mut sent) = (written.alternatives, written.sent);
+        let mut speculation = written.speculation;
         for Piece { id, bytes, logprob } in written.tokens {
-            let text = self.stream.push(&bytes);
-            self.text.push_str(&text);
+            let text = self.written.push(id, &bytes);
             let token = Accepted {
                 index: self.accepted,
                 id,
@@ -174,14 +223,15 @@ impl Transcript {
                 source: written.source,
                 score: written.score,
                 eligible: written.eligible,
+                constrained: written.constrained,
                 degraded: written.exchange.filter(|e| *e == Exchange::Text),
                 times: std::mem::take(&mut times),
                 cloud: usage.take(),
                 logprob,
+                speculation: speculation.take(),
                 alternatives: std::mem::take(&mut alternatives),
                 sent: sent.take(),
             };
-            self.tokens.extend(id);
             self.accepted += 1;
             let (released, stopped) = self.stop.push(token);
             self.show(&mut span, released);
@@ -217,8 +267,8 @@ impl Transcript {
     fn close(&mut self, span: &mut Span, reason: FinishReason) {
         let held = self.stop.finish();
         self.show(span, held);
-        span.rest = self.stream.finish();
-        self.text.push_str(&span.rest);
+        span.rest = self.written.stream.finish();
+        self.written.text.push_str(&span.rest);
         if let Some(last) = self.shown.last_mut() {
             last.text.push_str(&span.rest);
         }
@@ -254,6 +304,11 @@ impl Transcript {
             edge_prefilled: totals.edge_prefilled,
             edge_cached: totals.edge_cached,
             fallbacks: count(Source::Fallback) + usize::from(totals.fallback_end),
+            confirmed_asks: totals.confirmed_asks,
+            contradicted_asks: totals.contradicted_asks,
+            foreseen_asks: totals.foreseen_asks,
+            void_asks: totals.void_asks,
+            void_steps: totals.void_steps,
             sent_bytes: totals.sent_bytes,
             characters,
             time_to_first_token: self.first.map_or(Duration::ZERO, |first| first - self.started),

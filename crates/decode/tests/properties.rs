@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tandem_decode::{
     Accepted, CloudError, Exchange, FinishReason, Limits, OnCloudError, Relay, Router, Routing,
-    Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token, Vocabulary,
+    Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token, Verify, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
 
@@ -156,6 +156,44 @@ proptest! {
         prop_assert_eq!(ids(&joint.tokens), tokens);
         prop_assert_eq!(joint.text, text);
         prop_assert!(joint.tokens.iter().all(|t| t.source == Source::Cloud));
+    }
+
+    #[test]
+    fn a_verified_draft_is_large(case in cases(Exchange::Ids), agrees in any::<bool>()) {
+        // Two models that always agree, and two that seldom do.
+        let case = Case { cloud: if agrees { case.edge } else { case.cloud }, sampling: Sampling::default(), ..case };
+        let plan = SessionInput { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: case.limits() };
+        let mut edge = case.edge();
+        let mut cloud = case.cloud();
+        let mut verify = Verify::new(&mut edge, &mut cloud, plan).unwrap();
+        let mut streamed = String::new();
+        block_on(async { while let Some(span) = verify.next().await.unwrap() { streamed += &span.text(); } });
+        let (tokens, text) = case.large();
+        let reason = verify.transcript().finish_reason();
+        prop_assert_eq!(verify.transcript().tokens(), tokens.as_slice());
+        prop_assert_eq!(&verify.transcript().text(), &text);
+        prop_assert_eq!(&streamed, &text);
+        prop_assert!(matches!(reason, Some(FinishReason::Stop | FinishReason::Length)));
+        let context = [case.prompt().as_slice(), &tokens].concat();
+        drop(verify);
+        prop_assert!(context.starts_with(&edge.cache));
+        if agrees {
+            prop_assert!(cloud.asked <= tokens.len() / 4 + 3, "{} passes for {}", cloud.asked, tokens.len());
+        }
+    }
+
+    #[test]
+    fn a_draft_verified_by_text_is_large(case in cases(Exchange::Text)) {
+        let case = Case { sampling: Sampling::default(), ..case };
+        let limits = Limits { max_tokens: 200, stops: vec![] };
+        let plan = SessionInput { prompt: case.prompt(), written: vec![], sampling: case.sampling, limits: limits.clone() };
+        let mut verify = Verify::new(case.edge(), case.cloud(), plan).unwrap();
+        block_on(async { while verify.next().await.unwrap().is_some() {} });
+        let mut relay = Relay::new(case.cloud(), case.sampling, Limits { max_tokens: 60, ..limits });
+        block_on(async { while relay.next().await.unwrap().is_some() {} });
+        let (text, whole) = (verify.transcript().text(), relay.transcript().text());
+        // Where a limit cuts either, the other goes on.
+        prop_assert!(text.starts_with(&whole) || whole.starts_with(&text), "{:?} {:?}", text, whole);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
 //!   and its chat template
 //! - [`sequence`]: one context of a model: read, score, truncate. It implements `decode::Edge`.
+//! - [`grammar`]: texts that are held to a form
 //! - [`mod@bench`]: an engine without thread and channels, the baseline of benchmarks
 //! - `context`: the trait that each engine implements
 //! - `llama`: llama.cpp, and the only `unsafe`; `gpu`: how many layers of a model go onto GPUs
@@ -18,6 +19,7 @@ pub mod compute;
 mod context;
 pub mod error;
 mod gpu;
+pub mod grammar;
 mod job;
 mod llama;
 pub mod model;
@@ -29,6 +31,7 @@ pub mod vocabulary;
 
 pub use compute::Compute;
 pub use error::EngineError;
+pub use grammar::{Grammar, GrammarCompiler, GrammarError};
 pub use job::{Output, Scored, Scores};
 pub use llama::{Device, Hardware, hardware, tune, version as llama_version};
 pub use model::{Adapter, LoadOptions, Model};

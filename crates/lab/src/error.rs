@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     collect::CollectionError,
-    eval::{ReadError, ResultsError},
+    eval::{ReadError, ResultsError, confine::ConfineError},
     report::ReportError,
     train::TrainError,
 };
@@ -38,6 +38,8 @@ pub enum Error {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
     #[error("{} cannot be written: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("a prompt has {tokens} tokens and the context holds {context}: raise --context")]

@@ -23,6 +23,36 @@ pub struct Judgement {
     pub chosen: bool,
     /// What it would have chosen.
     pub greedy: String,
+    /// The same as a token of the cloud's; `None` where only its text is known.
+    pub greedy_id: Option<Token>,
+}
+
+/// What a cloud thought of an answer that it wrote itself, always taking its first choice. How likely
+/// it found each is not known.
+pub fn own_choice(
+    tokens: &[Token],
+    vocabulary: &dyn Vocabulary,
+    exchange: Exchange,
+) -> Vec<Judgement> {
+    let chosen = |text: String, greedy_id| Judgement {
+        greedy: text.clone(),
+        text,
+        logprob: f32::NAN,
+        chosen: true,
+        greedy_id,
+    };
+    match exchange {
+        Exchange::Ids => {
+            let text = |&t: &Token| String::from_utf8_lossy(&vocabulary.piece(t)).into_owned();
+            tokens.iter().map(|t| chosen(text(t), Some(*t))).collect()
+        }
+        // How the cloud cut it into tokens is not known: every character may be the end of one.
+        Exchange::Text => {
+            let bytes: Vec<u8> = tokens.iter().flat_map(|&t| vocabulary.piece(t)).collect();
+            let text = String::from_utf8_lossy(&bytes);
+            text.chars().map(|c| chosen(c.to_string(), None)).collect()
+        }
+    }
 }
 
 /// A worked answer, as the edge read it.
@@ -55,7 +85,7 @@ pub fn label(
         }
         Exchange::Text => words(tokens, reading.steps, vocabulary, judgements),
     };
-    units.iter().map(|unit| unit.label(reading, vocabulary, judgements)).collect()
+    units.iter().map(|unit| unit.label(reading, vocabulary, exchange, judgements)).collect()
 }
 
 /// A stretch of the answer that one decision is about: the edge's tokens, and the cloud's.
@@ -117,6 +147,7 @@ impl Unit {
         &self,
         reading: EdgeReading<'_>,
         vocabulary: &dyn Vocabulary,
+        exchange: Exchange,
         judgements: &[Judgement],
     ) -> Labelled {
         let first = &reading.steps[self.edge.start];
@@ -138,9 +169,10 @@ impl Unit {
             edge_logprob,
             cloud_logprob: cloud.iter().map(|j| j.logprob).sum(),
             agrees: Some(match (edge_right, cloud_right) {
-                (false, false) => {
-                    alike(&vocabulary.piece(first.proposed), cloud[0].greedy.as_bytes())
-                }
+                (false, false) => match (exchange, cloud[0].greedy_id) {
+                    (Exchange::Ids, Some(id)) => id == first.proposed,
+                    _ => alike(&vocabulary.piece(first.proposed), cloud[0].greedy.as_bytes()),
+                },
                 (edge_right, cloud_right) => edge_right == cloud_right,
             }),
             example: reading.example,
@@ -204,6 +236,7 @@ mod tests {
             logprob: if given == greedy { -0.1 } else { -2.0 },
             chosen: given == greedy,
             greedy: (*greedy).into(),
+            greedy_id: Some(token(greedy)),
         });
         let reading = EdgeReading { tokens: &tokens, steps: &steps, example: 5 };
         label(reading, &vocabulary, by, &judged.collect::<Vec<_>>())
@@ -264,6 +297,18 @@ mod tests {
         // The edge would go on with the word where the reference begins another.
         let labelled = labels(&["un", " cat"], &["un", "der"], &["un", " cat"], Exchange::Text);
         assert_eq!(found(&labelled), [(0, Label::Trust, LabelSource::Edge)]);
+    }
+
+    #[test]
+    fn a_cloud_agrees_with_its_own_text_however_it_cut_it() {
+        let vocabulary = FakeVocabulary::new(&["Under", " mount", "ains", "é", "."]);
+        let tokens = vocabulary.encode("Under mountainsé.");
+        for (exchange, count) in [(Exchange::Ids, tokens.len()), (Exchange::Text, 17)] {
+            let own = own_choice(&tokens, &vocabulary, exchange);
+            let text: String = own.iter().map(|j| j.text.as_str()).collect();
+            assert_eq!((own.len(), text.as_str()), (count, "Under mountainsé."), "{exchange:?}");
+            assert!(own.iter().all(|j| j.chosen));
+        }
     }
 
     #[test]

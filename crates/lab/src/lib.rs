@@ -9,6 +9,7 @@
 //! - [`mod@calibrate`]: which threshold asks at which share of tokens
 //! - [`eval`]: questions, answers, and what many answers say of a router and a budget
 //! - [`report`]: the same as a page with pictures
+//! - [`mod@tune`]: all of it in one run, from prompts to a preset
 //!
 //! What they share: [`worker`] decodes on one seat of a pair, [`record`] keeps what a router judged,
 //! [`statistics`] says how good scores are and how sure a mean is, [`progress`] tells how far a run
@@ -26,6 +27,7 @@ pub mod record;
 pub mod report;
 pub mod statistics;
 pub mod train;
+pub mod tune;
 pub mod worker;
 
 pub use error::Error;

@@ -71,7 +71,7 @@ impl Worker {
         let tokens = if alone { None } else { Some(self.tokens(messages).await?) };
         let (edge, on_error) = (tokens.as_deref(), OnCloudError::Fail);
         let prompt = &Prompt::Messages(messages.to_vec());
-        Ok(self.lease()?.introduce(Introduction { prompt, edge, on_error }).await?)
+        Ok(self.lease()?.introduce(Introduction { prompt, edge, on_error, grammar: None }).await?)
     }
 
     /// Has the edge hold these tokens and nothing else. They are read by themselves, or not at all if
@@ -96,10 +96,21 @@ impl Worker {
             Exchange::Text => Piece::Text(answer.to_owned()),
             Exchange::Ids => Piece::Ids(self.edge().await?.model().vocabulary().encode(answer)),
         };
-        let sampling = Sampling::default();
-        let nothing =
-            Ask { tokens: &[], text: "", want: AnswerLength::Tokens(1), sampling: &sampling };
-        Ok(self.cloud().await?.score(nothing, continuation).await?)
+        self.score_behind(&[], continuation).await
+    }
+
+    /// What the cloud thinks of something behind the beginning of an answer.
+    pub async fn score_behind(
+        &mut self,
+        before: &[Token],
+        continuation: Piece,
+    ) -> Result<Vec<cloud::protocol::ScoredToken>, Error> {
+        let vocabulary = decode::Edge::vocabulary(self.edge().await?);
+        let bytes: Vec<u8> = before.iter().flat_map(|&token| vocabulary.piece(token)).collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let (want, sampling) = (AnswerLength::Tokens(1), &Sampling::default());
+        let ask = Ask { tokens: before, text: &text, want, sampling };
+        Ok(self.cloud().await?.score(ask, continuation).await?)
     }
 
     /// Carries an answer on to its end, from what is written of it.
@@ -127,6 +138,8 @@ impl Worker {
             policy,
             on_error: OnCloudError::Fail,
             alternatives: None,
+            grammar: None,
+            constraint: None,
         };
         let lease = self.lease.take().ok_or_else(|| Error::internal("a worker lost its seat"))?;
         let mut generation = lease.begin(request).await?;

@@ -22,9 +22,11 @@ pub fn exception(error: Error) -> PyErr {
         | Error::Threshold(_)
         | Error::UnknownRouter(_)
         | Error::PromptTooLarge { .. }
+        | Error::Grammar(_)
         | Error::Session(
             SessionError::EmptyPrompt
             | SessionError::PromptTooLong { .. }
+            | SessionError::Constraint(_)
             | SessionError::Sampling(SamplingError::OutOfRange { .. }),
         ) => UsageError::new_err(words),
         Error::Mismatch(_)

@@ -27,6 +27,10 @@ export function bytes(count) {
   return `${(count / 1_000_000).toFixed(1)} MB`;
 }
 
+/** SmolLM2-135M: a model's name without what only its file needs, such as -Instruct-Q4_1.gguf. */
+export const modelName = (name) =>
+  name.replace(/\.gguf$/i, "").replace(/[-_.](i?q\d\w*|bf16|f16|fp16|f32)$/i, "").replace(/[-_.](instruct|chat|it)$/i, "");
+
 /** 1 token, 2 tokens. */
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 

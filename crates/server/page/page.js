@@ -1,6 +1,7 @@
 // The page: asks the server what it is, then wires chat, comparison, figures and settings.
 
 import { byId } from "./dom.js";
+import { modelName } from "./format.js";
 import { get } from "./stream.js";
 import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
@@ -120,9 +121,13 @@ async function meet() {
     status.replaceChildren(problemNotice(error, meet));
     return;
   }
-  const cloud = server.cloud?.place === "none" ? "no cloud" : `${server.cloud?.name ?? "a large model"} ${PLACES[place()] ?? ""}`.trim();
-  byId("pair").textContent = `${server.edge?.name ?? "a small model"} on this device, ${cloud}`;
-  byId("pair").title = byId("pair").textContent;
+  const pair = (name) => {
+    const large = `${name(server.cloud?.name ?? "a large model")} ${PLACES[place()] ?? ""}`.trim();
+    const cloud = server.cloud?.place === "none" ? "no cloud" : large;
+    return `${name(server.edge?.name ?? "a small model")} on this device, ${cloud}`;
+  };
+  byId("pair").textContent = pair(modelName);
+  byId("pair").title = pair((name) => name);
   settings.adopt(server);
 }
 

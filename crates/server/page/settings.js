@@ -2,6 +2,7 @@
 
 import { byId, make } from "./dom.js";
 import { score, setShare } from "./format.js";
+import { shareOf, thresholdAt } from "./shares.js";
 
 const FIRST_BUDGET = 0.1;
 const FIRST_THRESHOLD = 0.2;
@@ -12,6 +13,8 @@ export class Settings {
   #threshold = FIRST_THRESHOLD;
   #budget = FIRST_BUDGET;
   #router = "";
+  // By the name of a router, its thresholds by share: the slider is linear in share whatever it sets.
+  #tables = {};
 
   constructor() {
     this.kind = byId("bar-kind");
@@ -24,13 +27,19 @@ export class Settings {
     });
     this.kind.addEventListener("change", () => this.#show());
     this.modes.addEventListener("change", () => this.#show());
+    byId("router").addEventListener("change", () => this.#show());
     byId("more").addEventListener("click", () => this.#toggle());
     this.#show();
   }
 
   #keep(value) {
     if (this.kind.value === "budget") this.#budget = value;
-    else this.#threshold = value;
+    else this.#threshold = thresholdAt(this.#table(), value);
+  }
+
+  /** Of the router that is chosen; undefined where it has none. */
+  #table() {
+    return this.#tables[byId("router").value || this.#router];
   }
 
   #toggle() {
@@ -49,6 +58,7 @@ export class Settings {
       this.#threshold = bar.threshold;
     }
     this.#router = server.router?.name ?? "";
+    this.#tables = server.tables ?? {};
     const names = [...new Set([this.#router, ...(server.routers ?? [])])].filter(Boolean);
     byId("router").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
     const limit = byId("max-tokens");
@@ -104,7 +114,7 @@ export class Settings {
     const value = budget ? this.#budget : this.#threshold;
     const used = this.comparing || this.mode === "joint";
     const words = budget ? setShare(value) : score(value);
-    this.slider.value = value;
+    this.slider.value = budget ? value : shareOf(this.#table(), value);
     this.slider.disabled = !used;
     this.kind.disabled = !used;
     this.slider.setAttribute("aria-label", budget ? "Budget" : "Threshold");

@@ -196,15 +196,20 @@ impl Builder {
         let store = store.with_pair(self.pair.as_deref())?;
         let this = self.with_preset(&store)?;
         let no_cloud = matches!(this.cloud, CloudConfig::None);
-        if this.mode == Mode::Large && no_cloud {
-            let reason = "mode large needs the cloud: it does not work with --offline";
-            return Err(Error::Usage(reason.into()));
+        if matches!(this.mode, Mode::Large | Mode::Verify) && no_cloud {
+            let mode = this.mode;
+            let reason = format!("mode {mode} needs the cloud: it does not work with --offline");
+            return Err(Error::Usage(reason));
         }
-        let router = if this.any_mode || this.mode == Mode::Joint {
+        let (router, untrained) = if this.any_mode || this.mode == Mode::Joint {
             let edge = this.edge.options(&store, &this.machine, 1)?;
-            NamedRouter::choose(this.router.as_ref(), &store, &edge)?.strict(this.strict)
+            let own = NamedRouter::choose(this.router.as_ref(), &store, &edge)?;
+            // Only a server lets requests name another router.
+            let others =
+                if this.any_mode { NamedRouter::untrained_for(&store, &edge)? } else { vec![] };
+            (own.strict(this.strict), others)
         } else {
-            RouterKind::Never.into()
+            (RouterKind::Never.into(), vec![])
         };
         let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
         let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
@@ -227,7 +232,7 @@ impl Builder {
             seats,
             preset: this.preset,
         })?;
-        let mut routers = RouterRegistry::new(router, policy);
+        let mut routers = RouterRegistry::new(router, policy).with_untrained(untrained);
         if let Some(share) = this.max_share {
             routers = routers.limited(Share::try_from(share)?);
         }

@@ -102,7 +102,19 @@ pub struct AskConfig {
     pub template: Option<String>,
     /// Offers the edge's hidden states to a cloud that collects them.
     pub share_states: bool,
+    /// How many asks may be on their way while the small model goes on behind its own choices; 0 waits
+    /// for every answer. A cloud in this process is waited for: it computes on the same cores.
+    pub in_flight: usize,
+    /// How many tokens an ask brings where ids are exchanged and nothing is drawn: those behind the
+    /// first answer later asks, for as long as the text is the cloud's own.
+    pub tokens: usize,
+    /// Opens a cloud elsewhere, and has it read the prompt, while the small model reads it. The prompt
+    /// is then sent even if no token is doubtful later.
+    pub warm: bool,
 }
+
+/// Asks that may be on their way unless told otherwise.
+pub const ASKS_IN_FLIGHT: usize = 3;
 
 impl Default for AskConfig {
     fn default() -> Self {
@@ -113,6 +125,9 @@ impl Default for AskConfig {
             delay: None,
             template: None,
             share_states: false,
+            in_flight: ASKS_IN_FLIGHT,
+            tokens: 1,
+            warm: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use decode::{CloudError, SamplingError, SessionError, ThresholdError};
-use engine::EngineError;
+use engine::{EngineError, GrammarError};
 use models::{CatalogError, HomeError, HubError, PresetError};
 use router::{FileError, UnknownRouter};
 use thiserror::Error;
@@ -53,6 +53,9 @@ pub enum Error {
     /// A model on this machine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A grammar or schema that a text cannot be held to.
+    #[error("the grammar cannot be used: {0}")]
+    Grammar(#[from] GrammarError),
     /// The cloud failed where the edge may not stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),

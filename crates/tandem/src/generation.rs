@@ -1,6 +1,8 @@
 //! One text while it is generated.
 
-use decode::{CloudError, Exchange, FinishReason, Relay, Router, Session, Span, Transcript};
+use decode::{
+    CloudError, Exchange, FinishReason, Relay, Router, Session, Span, Transcript, Verify,
+};
 use futures_util::{Stream, stream};
 
 use crate::{Answer, Error, Lease, Models, Pair, ResolvedRequest, Summary};
@@ -21,6 +23,8 @@ pub(crate) enum State<P: Pair> {
     Session(Box<PairSession<P>>),
     /// Mode `large`: the cloud writes everything.
     Relay(Box<Relay<P::Cloud>>),
+    /// Mode `verify`: the edge drafts, and the cloud judges.
+    Verify(Box<Verify<P::Edge, P::Cloud>>),
     /// The models were given back: nobody but `drop` sees it.
     Over(Box<Transcript>),
 }
@@ -37,6 +41,7 @@ impl<P: Pair> Generation<P> {
         match &mut self.state {
             State::Session(session) => Ok(session.next().await?),
             State::Relay(relay) => Ok(relay.next().await?),
+            State::Verify(verify) => Ok(verify.next().await?),
             State::Over(_) => Ok(None),
         }
     }
@@ -46,6 +51,7 @@ impl<P: Pair> Generation<P> {
         match &mut self.state {
             State::Session(session) => session.end(reason),
             State::Relay(relay) => relay.end(reason),
+            State::Verify(verify) => verify.end(reason),
             State::Over(_) => Span::default(),
         }
     }
@@ -55,16 +61,17 @@ impl<P: Pair> Generation<P> {
         match &self.state {
             State::Session(session) => session.transcript(),
             State::Relay(relay) => relay.transcript(),
+            State::Verify(verify) => verify.transcript(),
             State::Over(transcript) => transcript,
         }
     }
 
-    /// The cloud's last failure, even if it has recovered since. In mode `large` a failure ends the
+    /// The cloud's last failure, even if it has recovered since. In other modes a failure ends the
     /// text and is returned by [`next`](Self::next) instead.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         match &self.state {
             State::Session(session) => session.cloud_error(),
-            State::Relay(_) | State::Over(_) => None,
+            State::Relay(_) | State::Verify(_) | State::Over(_) => None,
         }
     }
 
@@ -73,6 +80,7 @@ impl<P: Pair> Generation<P> {
         match &self.state {
             State::Session(session) => session.exchange(),
             State::Relay(relay) => relay.exchange(),
+            State::Verify(verify) => verify.exchange(),
             State::Over(_) => None,
         }
     }
@@ -119,6 +127,10 @@ impl<P: Pair> Generation<P> {
                 State::Session(session) => {
                     let (edge, cloud, transcript) = session.into_parts();
                     ((Some(edge), cloud), transcript)
+                }
+                State::Verify(verify) => {
+                    let (edge, cloud, transcript) = verify.into_parts();
+                    ((Some(edge), Some(cloud)), transcript)
                 }
                 State::Relay(relay) => {
                     let (cloud, transcript) = relay.into_parts();

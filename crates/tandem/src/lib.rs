@@ -27,6 +27,7 @@
 //!   files by name; [`mod@preset`]: adapters and router for one kind of question
 //! - [`mod@router`]: the choice of the router and of its threshold
 //! - [`mod@tandem`]: the pair; [`request`]: a request and its parameters, with [`mode`] and [`share`]
+//! - [`tools`]: functions that the models may ask the caller to run
 //! - [`pair`]: the trait of the two models; [`models`]: the real ones; [`pool`]: seats for several
 //!   texts at once
 //! - [`generation`]: one text while it is generated; [`summary`]: its statistics
@@ -50,7 +51,9 @@ pub mod router;
 pub mod share;
 pub mod store;
 pub mod summary;
+pub mod tables;
 pub mod tandem;
+pub mod tools;
 
 pub use builder::Builder;
 pub use config::{AskConfig, CloudConfig, EdgeConfig, LocalCloud, Machine};
@@ -60,7 +63,7 @@ pub use mode::Mode;
 pub use models::{CloudLocation, Models, PairConfig};
 pub use pair::{Introduction, Pair};
 pub use pool::{Admission, Lease, Owner};
-pub use request::{Prompt, Request, ResolvedRequest};
+pub use request::{Grammar, Prompt, Request, ResolvedRequest};
 pub use router::{NamedRouter, RouterRegistry, RouterSpec, RoutingOverrides};
 pub use share::Share;
 pub use store::Store;

@@ -15,11 +15,14 @@ pub enum Mode {
     Joint,
     /// The large model alone. The small one is not even loaded for it.
     Large,
+    /// The small model drafts, and the large one judges every token of the draft in one pass: the text
+    /// is the large model's, at fewer of its passes.
+    Verify,
 }
 
 impl Mode {
     /// All modes, the default one first.
-    pub const ALL: [Self; 3] = [Self::Joint, Self::Small, Self::Large];
+    pub const ALL: [Self; 4] = [Self::Joint, Self::Small, Self::Large, Self::Verify];
 
     /// The name that users write.
     pub fn as_str(self) -> &'static str {
@@ -27,6 +30,7 @@ impl Mode {
             Self::Small => "small",
             Self::Joint => "joint",
             Self::Large => "large",
+            Self::Verify => "verify",
         }
     }
 
@@ -36,6 +40,7 @@ impl Mode {
             Self::Small => "tandem-small",
             Self::Joint => "tandem-joint",
             Self::Large => "tandem-large",
+            Self::Verify => "tandem-verify",
         }
     }
 
@@ -56,6 +61,6 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is not a mode: write small, joint or large"))
+        found.ok_or_else(|| format!("{text:?} is not a mode: write small, joint, large or verify"))
     }
 }

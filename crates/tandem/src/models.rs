@@ -1,14 +1,14 @@
 //! The real models: an edge on this machine, and a cloud wherever it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cloud::{
-    EdgeSide, Opening, Remote, Settings, probe_messages,
+    EdgeSide, Opening, Remote, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::Token;
-use engine::{Compute, LoadOptions, Model, Sequence, template};
+use decode::{Constraint, Token};
+use engine::{Compute, Grammar, GrammarCompiler, LoadOptions, Model, Sequence, template};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -21,6 +21,8 @@ pub struct Models {
     config: PairConfig,
     compute: Compute,
     loaded: OnceCell<Model>,
+    /// Made of the edge's vocabulary when a text is first held to a form.
+    grammars: OnceLock<GrammarCompiler>,
     /// Set when the cloud is first needed.
     settings: OnceCell<Settings>,
 }
@@ -60,7 +62,8 @@ impl Models {
     /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
-        Ok(Self { config, compute, loaded: OnceCell::new(), settings: OnceCell::new() })
+        let (loaded, grammars, settings) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
+        Ok(Self { config, compute, loaded, grammars, settings })
     }
 
     /// The name of the preset that was applied, if one was.
@@ -88,6 +91,19 @@ impl Models {
         cloud.options(store, machine, *seats)
     }
 
+    /// The engine's options to load the large model, if it runs in this process.
+    pub fn local_cloud(&self) -> Result<Option<LoadOptions>, Error> {
+        match &self.config.cloud {
+            CloudConfig::Local(cloud) => self.cloud_options(cloud).map(Some),
+            CloudConfig::Remote(_) | CloudConfig::None => Ok(None),
+        }
+    }
+
+    /// The models and presets of this machine.
+    pub fn store(&self) -> &Store {
+        &self.config.store
+    }
+
     /// Where the large model is.
     pub fn location(&self) -> CloudLocation {
         match &self.config.cloud {
@@ -95,6 +111,11 @@ impl Models {
             CloudConfig::Local(_) => CloudLocation::Embedded,
             CloudConfig::Remote(_) => CloudLocation::Remote,
         }
+    }
+
+    /// Whether nothing is won by doing two things at once: what one model does makes the other later.
+    fn shares_cores(&self) -> bool {
+        self.location() == CloudLocation::Embedded && self.config.ask.delay.is_none()
     }
 
     /// A name for people: the model's, or the address of the server.
@@ -133,6 +154,20 @@ impl Models {
             Ok(Settings { deadline, on_error, max_wait, delay, ..settings })
         };
         self.settings.get_or_try_init(make).await
+    }
+
+    /// Loads a large model in this process, so that no text waits for that. A cloud elsewhere is left
+    /// alone.
+    pub async fn load_cloud(&self) -> Result<(), Error> {
+        if self.location() != CloudLocation::Embedded {
+            return Ok(());
+        }
+        match &self.settings().await?.target {
+            Target::InProcess(service) => {
+                service.load().await.map_err(|e| Error::Internal(e.to_string()))
+            }
+            Target::Http(_) => Ok(()),
+        }
     }
 
     /// Identifies the model whose hidden states are shared. Reads its files from end to end.
@@ -200,6 +235,17 @@ impl Pair for Models {
         })
     }
 
+    fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, Error> {
+        let compiler = match self.grammars.get() {
+            Some(compiler) => compiler,
+            None => {
+                let made = GrammarCompiler::new(self.loaded()?.vocabulary().clone())?;
+                self.grammars.get_or_init(|| made)
+            }
+        };
+        Ok(compiler.compile(grammar)?)
+    }
+
     async fn load_edge(&self) -> Result<(), Error> {
         self.edge().await.map(drop)
     }
@@ -210,6 +256,18 @@ impl Pair for Models {
 
     async fn open_edge(&self) -> Result<Sequence, Error> {
         Ok(self.edge().await?.open().await?)
+    }
+
+    fn asks_in_flight(&self) -> usize {
+        if self.shares_cores() { 0 } else { self.config.ask.in_flight }
+    }
+
+    fn ask_tokens(&self) -> usize {
+        self.config.ask.tokens
+    }
+
+    fn warms_cloud(&self) -> bool {
+        self.config.ask.warm && !self.shares_cores()
     }
 
     async fn open_cloud(&self) -> Result<Remote, Error> {
@@ -225,14 +283,15 @@ impl Pair for Models {
     }
 
     fn introduce(&self, cloud: &mut Remote, to: Introduction<'_>) -> Result<(), Error> {
-        let Introduction { prompt, edge, on_error } = to;
+        let Introduction { prompt, edge, on_error, grammar } = to;
         let edge = match edge {
             Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
             None => None,
         };
         let rendered = self.rendered(prompt)?;
         cloud.set_on_error(on_error);
-        cloud.reopen(Opening { prompt: prompt.clone(), edge, rendered });
+        let (prompt, grammar) = (prompt.clone(), grammar.cloned());
+        cloud.reopen(Opening { prompt, edge, rendered, grammar });
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 use std::future::Future;
 
 use cloud::protocol::Prompt;
-use decode::{Cloud, Edge, OnCloudError, Token};
+use decode::{Cloud, Constraint, Edge, OnCloudError, Token};
+use engine::Grammar;
 
 use crate::Error;
 
@@ -16,6 +17,8 @@ pub struct Introduction<'a> {
     pub edge: Option<&'a [Token]>,
     /// What to do when the cloud fails.
     pub on_error: OnCloudError,
+    /// The form that the text is held to.
+    pub grammar: Option<&'a Grammar>,
 }
 
 /// A small and a large model. Each is opened once for every text that is generated at the same time.
@@ -50,6 +53,11 @@ pub trait Pair: Send + Sync + 'static {
     /// A prompt in the edge's tokens. The edge must be loaded.
     fn tokens(&self, prompt: &Prompt) -> Result<Vec<Token>, Error>;
 
+    /// What holds a text to a grammar, in the edge's tokens. The edge must be loaded.
+    fn constraint(&self, _: &Grammar) -> Result<Box<dyn Constraint>, Error> {
+        Err(Error::Usage("these models cannot be held to a grammar".into()))
+    }
+
     /// Loads the small model, unless it is loaded already.
     fn load_edge(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -58,6 +66,21 @@ pub trait Pair: Send + Sync + 'static {
 
     /// Opens one more sequence of the small model.
     fn open_edge(&self) -> impl Future<Output = Result<Self::Edge, Error>> + Send;
+
+    /// How many asks of a text may be on their way at once; 0 waits for every answer.
+    fn asks_in_flight(&self) -> usize {
+        0
+    }
+
+    /// How many tokens an ask brings; those behind the first answer later asks.
+    fn ask_tokens(&self) -> usize {
+        1
+    }
+
+    /// Whether the large model is opened and reads the prompt while the small one does.
+    fn warms_cloud(&self) -> bool {
+        false
+    }
 
     /// Opens one more conversation with the large model. Nothing is sent yet.
     fn open_cloud(&self) -> impl Future<Output = Result<Self::Cloud, Error>> + Send;

@@ -9,7 +9,10 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use decode::{Edge, Relay, Routing, Session, SessionInput, Token, common_prefix};
+use decode::{
+    Edge, OnCloudError, Relay, Routing, Session, SessionInput, Threshold, Token, Verify,
+    common_prefix,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -22,6 +25,12 @@ use crate::{
 /// by how fast an answer comes: their texts share none of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u64);
+
+/// Said where mode verify is to draw tokens.
+const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0 and no penalties";
+
+/// Said where mode verify is to hold a text to a form.
+const NO_FORM: &str = "mode verify writes the large model's own text: for a schema, a grammar or tools use joint or large";
 
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
@@ -77,7 +86,7 @@ impl<P: Pair> Admission<P> {
             let place = choose(free.iter().map(|seat| {
                 let held = match (mode, &seat.edge) {
                     (Mode::Large, _) | (_, None) => seat.cloud_context.as_slice(),
-                    (Mode::Small | Mode::Joint, Some(edge)) => edge.held(),
+                    (Mode::Small | Mode::Joint | Mode::Verify, Some(edge)) => edge.held(),
                 };
                 let own = seat.owner == owner;
                 let shared = if own { common_prefix(held, context) } else { 0 };
@@ -252,40 +261,69 @@ impl<P: Pair> Lease<P> {
     /// Starts a text on this seat. What is in the caches of either side is not read again.
     pub async fn begin(mut self, request: ResolvedRequest) -> Result<Generation<P>, Error> {
         let ResolvedRequest { mode, on_error, sampling, .. } = request;
+        // What holds a text to a form speaks the edge's tokens: with it, the edge reads along and the
+        // cloud is asked at every position that is not forced.
+        let alone = mode == Mode::Large && request.constraint.is_none();
         let input = SessionInput {
             prompt: request.tokens.clone(),
             written: request.written.clone(),
             sampling,
             limits: request.limits.clone(),
         };
-        if mode != Mode::Large {
+        if !alone {
             // Checked here, because a session that cannot begin would drop both models.
             input.check(self.edge().await?.context())?;
         }
+        if mode == Mode::Verify && !sampling.is_greedy() {
+            return Err(Error::Usage(NOT_GREEDY.into()));
+        }
+        if mode == Mode::Verify && request.constraint.is_some() {
+            return Err(Error::Usage(NO_FORM.into()));
+        }
         if mode != Mode::Small {
-            let edge = (mode == Mode::Joint).then_some(request.tokens.as_slice());
-            self.introduce(Introduction { prompt: &request.prompt, edge, on_error }).await?;
+            let edge = (!alone).then_some(request.tokens.as_slice());
+            let (prompt, grammar) = (&request.prompt, request.grammar.as_ref());
+            self.introduce(Introduction { prompt, edge, on_error, grammar }).await?;
         }
         let missing = || Error::Internal("a seat without its models".into());
-        let state = if mode == Mode::Large {
+        let state = if alone {
             let cloud = self.seat.cloud.take().ok_or_else(missing)?;
             let relay = Relay::new(cloud, sampling, input.limits);
             State::Relay(Box::new(match request.alternatives {
                 Some(_) => relay.with_details(),
                 None => relay,
             }))
+        } else if mode == Mode::Verify {
+            let cloud = self.seat.cloud.take().ok_or_else(missing)?;
+            let edge = self.seat.edge.take().ok_or_else(missing)?;
+            State::Verify(Box::new(Verify::new(edge, cloud, input)?))
         } else {
             let routing = match mode {
-                Mode::Joint => Some(Routing {
+                Mode::Joint | Mode::Large => Some(Routing {
                     router: request.router.build(sampling.seed),
-                    policy: request.policy.clone(),
+                    policy: match mode {
+                        Mode::Large => Threshold::ALWAYS.into(),
+                        _ => request.policy.clone(),
+                    },
                     cloud: self.seat.cloud.take().ok_or_else(missing)?,
-                    on_error,
+                    on_error: match (mode, on_error) {
+                        (Mode::Large, OnCloudError::Keep) => OnCloudError::Fail,
+                        _ => on_error,
+                    },
                 }),
-                Mode::Small | Mode::Large => None,
+                Mode::Small | Mode::Verify => None,
             };
             let edge = self.seat.edge.take().ok_or_else(missing)?;
             let session = Session::new(edge, routing, input)?;
+            let pair = &self.pool.pair;
+            let session = session.with_asks_in_flight(pair.asks_in_flight());
+            let mut session = session.with_ask_tokens(pair.ask_tokens());
+            if pair.warms_cloud() {
+                session = session.with_warm_cloud();
+            }
+            if let Some(constraint) = &request.constraint {
+                session = session.with_constraint(constraint.clone());
+            }
             State::Session(Box::new(match request.alternatives {
                 Some(alternatives) => session.with_details(alternatives),
                 None => session,

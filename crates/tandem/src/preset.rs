@@ -101,7 +101,15 @@ fn fill_model(
         return Ok(());
     }
     let (name, wanted) = (&preset.manifest().name, &side.model);
-    match store.catalog.find(wanted) {
+    let catalogued = store.catalog.find(wanted);
+    let same = |entry: &&models::Entry| entry.sha256.eq_ignore_ascii_case(&side.sha256);
+    // The router's fingerprint still says whether it is the right one.
+    if let (None, Some(path)) = (catalogued.filter(same), side.path.as_ref().filter(|p| p.exists()))
+    {
+        *model = Some(path.display().to_string());
+        return Ok(());
+    }
+    match catalogued {
         None => Err(Error::Mismatch(format!(
             "the preset {name} is for the model {wanted}, which is not in the catalog: name its \
              file with {option}"

@@ -1,7 +1,9 @@
 //! A request to a pair.
 
 pub use cloud::protocol::Prompt;
-use decode::{Limits, Message, OnCloudError, Sampling, ThresholdPolicy, Token};
+pub use engine::Grammar;
+
+use decode::{Constraint, Limits, Message, OnCloudError, Sampling, ThresholdPolicy, Token};
 
 use crate::{Mode, NamedRouter, RoutingOverrides};
 
@@ -23,6 +25,8 @@ pub struct Request {
     /// Records with every token its log-probability, this many of the edge's most likely tokens,
     /// and the text that was sent for it. Off by default, because it takes time at every step.
     pub alternatives: Option<usize>,
+    /// The form that the text is held to, such as a JSON schema.
+    pub grammar: Option<Grammar>,
 }
 
 impl Request {
@@ -36,6 +40,7 @@ impl Request {
             routing: RoutingOverrides::default(),
             on_error: None,
             alternatives: None,
+            grammar: None,
         }
     }
 
@@ -57,6 +62,11 @@ impl Request {
     /// Sets where the text ends at the latest.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
+    }
+
+    /// Holds the text to a form, such as a JSON schema.
+    pub fn grammar(self, grammar: Grammar) -> Self {
+        Self { grammar: Some(grammar), ..self }
     }
 
     /// Sets the router, and its threshold or budget.
@@ -94,4 +104,8 @@ pub struct ResolvedRequest {
     pub on_error: OnCloudError,
     /// As in [`Request::alternatives`](Request#structfield.alternatives).
     pub alternatives: Option<usize>,
+    /// The form that the text is held to, for a cloud that can hold its answers to it.
+    pub grammar: Option<Grammar>,
+    /// Holds the text to that form, from its beginning on.
+    pub constraint: Option<Box<dyn Constraint>>,
 }

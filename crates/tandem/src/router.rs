@@ -14,7 +14,10 @@ use models::Preset;
 use router::{Metadata, Mlp, RouterFile, RouterKind, UnknownRouter};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, Share, Store, preset};
+use crate::{
+    Error, Share, Store, preset,
+    tables::{CALIBRATED, Tables},
+};
 
 /// The default budget of routers that are calibrated.
 const DEFAULT_BUDGET: f32 = 0.07;
@@ -105,7 +108,14 @@ impl NamedRouter {
         edge: &LoadOptions,
     ) -> Result<Self, Error> {
         match wanted {
-            Some(RouterSpec::Kind(kind)) => Ok((*kind).into()),
+            Some(RouterSpec::Kind(kind)) => {
+                let tables = if CALIBRATED.contains(kind) {
+                    Tables::find(store, edge)?
+                } else {
+                    Tables::default()
+                };
+                Ok(Self::by_name(*kind, &tables))
+            }
             Some(RouterSpec::File(path)) => Self::read(path, edge),
             Some(RouterSpec::Custom(router)) => Ok(Self::custom("custom", router.clone())),
             None => Self::general(store, edge),
@@ -120,6 +130,21 @@ impl NamedRouter {
         file.check_model(&edge.fingerprint()?, &edge.name(), hidden)?;
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
         Self::trained(name.into_owned(), file)
+    }
+
+    /// The routers that any request may name, with the tables for this edge.
+    pub(crate) fn untrained_for(store: &Store, edge: &LoadOptions) -> Result<Vec<Self>, Error> {
+        let tables = Tables::find(store, edge)?;
+        Ok(CALIBRATED.map(|kind| Self::by_name(kind, &tables)).to_vec())
+    }
+
+    fn by_name(kind: RouterKind, tables: &Tables) -> Self {
+        Self { table: tables.of(kind), ..kind.into() }
+    }
+
+    /// The same router with this table instead of its own.
+    pub fn with_table(self, table: Vec<(f32, f32)>) -> Self {
+        Self { table, ..self }
     }
 
     /// Wraps the caller's own implementation.
@@ -232,13 +257,15 @@ impl NamedRouter {
         (self.build)(seed)
     }
 
-    /// The policy for a threshold or a budget; without either, the default budget if the router is
-    /// calibrated, else the default threshold.
+    /// The policy for a threshold or a budget; without either, the default budget if the router was
+    /// trained and calibrated, else the default threshold.
     pub fn policy(&self, threshold: Option<Threshold>, budget: Option<Share>) -> ThresholdPolicy {
         match (threshold, budget) {
             (Some(threshold), _) => threshold.into(),
             (None, Some(share)) => self.budget(share.value()),
-            (None, None) if self.table.is_empty() => default_threshold().into(),
+            (None, None) if !self.is_trained() || self.table.is_empty() => {
+                default_threshold().into()
+            }
             (None, None) => self.budget(self.default_budget),
         }
     }
@@ -253,9 +280,11 @@ fn default_threshold() -> Threshold {
     Threshold::new(DEFAULT_THRESHOLD).unwrap_or(Threshold::NEVER)
 }
 
+/// With a typical table; [`NamedRouter::choose`] knows the edge's own.
 impl From<RouterKind> for NamedRouter {
     fn from(kind: RouterKind) -> Self {
-        Self::untrained(kind.to_string(), move |seed| kind.build(seed))
+        let router = Self::untrained(kind.to_string(), move |seed| kind.build(seed));
+        Self { table: Tables::default().of(kind), ..router }
     }
 }
 
@@ -287,6 +316,8 @@ pub struct RoutingOverrides {
 pub struct RouterRegistry {
     own: NamedRouter,
     policy: ThresholdPolicy,
+    /// Those of the others that are calibrated for this edge.
+    untrained: Vec<NamedRouter>,
     /// A budget holds over many texts, so requests with the same budget share one.
     budgets: Mutex<Budgets>,
     /// The largest share over all texts, whatever requests ask for.
@@ -322,7 +353,7 @@ impl Budgets {
 impl RouterRegistry {
     /// The router and policy of requests that name none.
     pub fn new(own: NamedRouter, policy: ThresholdPolicy) -> Self {
-        Self { own, policy, budgets: Mutex::default(), limit: None }
+        Self { own, policy, untrained: vec![], budgets: Mutex::default(), limit: None }
     }
 
     /// The same, with a largest share of tokens from the cloud over all texts. Where it is reached,
@@ -335,6 +366,11 @@ impl RouterRegistry {
     /// The largest share of tokens from the cloud over all texts, if there is one.
     pub fn limit(&self) -> Option<f32> {
         self.limit.as_ref().and_then(ThresholdPolicy::current_budget).map(|budget| budget.share())
+    }
+
+    /// Gives requests these routers where they name one of them.
+    pub fn with_untrained(self, untrained: Vec<NamedRouter>) -> Self {
+        Self { untrained, ..self }
     }
 
     /// The pair's own router.
@@ -353,6 +389,14 @@ impl RouterRegistry {
         own.into_iter().chain(UNTRAINED.map(String::from)).collect()
     }
 
+    /// The tables of shares and thresholds, by the names of the routers that have one.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &[(f32, f32)])> {
+        let others = self.untrained.iter().filter(|router| router.name != self.own.name);
+        let all = [&self.own].into_iter().chain(others);
+        let known = all.filter(|router| !router.table.is_empty());
+        known.map(|router| (router.name.as_str(), router.table.as_slice()))
+    }
+
     /// The router and policy for a request.
     pub fn choose(
         &self,
@@ -362,7 +406,11 @@ impl RouterRegistry {
             None => self.own.clone(),
             Some(name) if name == self.own.name => self.own.clone(),
             // Names only: a path would let a request read this machine's files.
-            Some(name) => NamedRouter::from(name.parse::<RouterKind>()?).strict(self.own.strict),
+            Some(name) => {
+                let kind = name.parse::<RouterKind>()?;
+                let calibrated = self.untrained.iter().find(|router| router.name == name).cloned();
+                calibrated.unwrap_or_else(|| kind.into()).strict(self.own.strict)
+            }
         };
         let policy = match (wanted.threshold, wanted.budget) {
             (Some(threshold), _) => threshold.into(),
@@ -413,6 +461,19 @@ mod tests {
         // Its own table, a little below the budget.
         let budget = RoutingOverrides { budget: Some(0.1), ..usual() };
         assert!((policy(budget).unwrap().threshold().value() - 0.58).abs() < 1e-5);
+        // A built-in router has the table for this edge, or else a typical one.
+        let top1 = |registry: &RouterRegistry| {
+            let wanted = RoutingOverrides {
+                router: Some("top1".into()),
+                budget: Some(0.1),
+                ..RoutingOverrides::default()
+            };
+            registry.choose(&wanted).unwrap().1.threshold().value()
+        };
+        assert!(top1(&registry) > 0.25);
+        let measured = NamedRouter::from(RouterKind::Top1).with_table(vec![(0.1, 0.2)]);
+        let calibrated = RouterRegistry::new(RouterKind::Margin.into(), Threshold::NEVER.into());
+        assert!(top1(&calibrated.with_untrained(vec![measured])) < 0.21);
         for name in ["oracle", "/etc/passwd", "./router.safetensors", "random:7"] {
             let wanted = RoutingOverrides { router: Some(name.into()), ..usual() };
             assert!(policy(wanted).is_err(), "{name}");

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use decode::{Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
+use decode::{Constraint, Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
-    Admission, Answer, Builder, Error, Generation, Lease, Mode, Models, Owner, Pair, Prompt,
-    Request, ResolvedRequest, RouterRegistry, pool::Pool,
+    Admission, Answer, Builder, Error, Generation, Grammar, Lease, Mode, Models, Owner, Pair,
+    Prompt, Request, ResolvedRequest, RouterRegistry, pool::Pool,
 };
 
 /// The options of requests that leave them open.
@@ -122,6 +122,10 @@ impl<P: Pair> Tandem<P> {
         let (router, policy) = self.shared.routers.choose(&request.routing)?;
         let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
         add_system(&mut request.prompt, &defaults.system);
+        let constraint = match &request.grammar {
+            Some(grammar) => Some(self.constraint(grammar).await?),
+            None => None,
+        };
         let tokens = self.tokens(mode, &request.prompt).await?;
         Ok(ResolvedRequest {
             mode,
@@ -134,6 +138,8 @@ impl<P: Pair> Tandem<P> {
             policy,
             on_error: request.on_error.unwrap_or(defaults.on_error),
             alternatives: request.alternatives,
+            grammar: request.grammar,
+            constraint,
         })
     }
 
@@ -148,8 +154,10 @@ impl<P: Pair> Tandem<P> {
     /// the prompt does not fit the context.
     pub async fn tokens(&self, mode: Mode, prompt: &Prompt) -> Result<Vec<Token>, Error> {
         let pair = self.pair();
-        if mode == Mode::Large && !pair.has_cloud() {
-            return Err(Error::NoCloud("mode large"));
+        match mode {
+            Mode::Large if !pair.has_cloud() => return Err(Error::NoCloud("mode large")),
+            Mode::Verify if !pair.has_cloud() => return Err(Error::NoCloud("mode verify")),
+            _ => {}
         }
         if mode != Mode::Large {
             pair.load_edge().await?;
@@ -206,6 +214,16 @@ impl<P: Pair> Tandem<P> {
     /// Waits until a model cannot be used any more, and says why.
     pub async fn failure(&self) -> String {
         self.pair().failure().await
+    }
+
+    /// What holds a text to a grammar. Loads the small model, whose tokens it speaks of, in every mode.
+    pub async fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, Error> {
+        let pair = self.pair();
+        pair.load_edge().await?;
+        // A large grammar takes so long that it would delay other tasks of this thread.
+        let (there, grammar) = (pair.clone(), grammar.clone());
+        let made = spawn_blocking(move || there.constraint(&grammar)).await;
+        made.map_err(|e| Error::Internal(e.to_string()))?
     }
 
     /// Takes the free seat whose cache has most of this prompt, to generate several texts on it or to

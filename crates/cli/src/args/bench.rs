@@ -3,7 +3,10 @@
 use clap::{Args as ClapArgs, Subcommand};
 
 #[cfg(not(feature = "lab"))]
-use super::no_lab::{NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchOriginalArgs};
+use super::no_lab::{
+    NoLabArgs as BenchAgreeArgs, NoLabArgs as BenchBudgetArgs, NoLabArgs as BenchNetworkArgs,
+    NoLabArgs as BenchOriginalArgs,
+};
 use super::{CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, ServeArgs};
 use crate::config::{between, count, up_to};
 
@@ -17,11 +20,17 @@ pub enum BenchCommand {
     /// How far two models agree on the next token, over the same texts
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Agree(BenchAgreeArgs),
+    /// How near to their budgets separate short answers come, by router
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Budget(Box<BenchBudgetArgs>),
     /// Characters a second in the three modes, on the same prompts
     Joint(BenchJointArgs),
     /// Compare Tandem with the loop of the original system, which keeps no cache on either side
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Original(Box<BenchOriginalArgs>),
+    /// How much of the network's round trips is hidden: recorded answers, played at several round trips
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Network(Box<BenchNetworkArgs>),
     /// What the edge server costs in addition to decoding, for one text and for several at once, in
     /// mode small
     Serve(BenchServeArgs),
@@ -147,6 +156,48 @@ pub struct BenchOriginalArgs {
     pub json: bool,
 }
 
+#[cfg(feature = "lab")]
+#[derive(Debug, ClapArgs)]
+pub struct BenchNetworkArgs {
+    /// Round trips to play the answers at; 0 ms is always among them
+    #[arg(
+        long,
+        value_name = "TIME,…",
+        value_delimiter = ',',
+        value_parser = round_trip,
+        default_value = "0ms,50ms,170ms,400ms"
+    )]
+    pub rtt: Vec<std::time::Duration>,
+
+    /// Prompts of a task of `tandem eval`, from --data; without it, four questions of its own
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<lab::eval::TaskName>,
+
+    /// The questions, as JSON lines
+    #[arg(long, value_name = "FILE", requires = "task")]
+    pub data: Vec<std::path::PathBuf>,
+
+    /// Only the first N questions
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub limit: Option<usize>,
+
+    /// Runs of each point, in turn; the median counts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    pub runs: usize,
+
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(feature = "lab")]
+fn round_trip(text: &str) -> Result<std::time::Duration, String> {
+    cloud::delay::duration(text).ok_or_else(|| "write a time, as in 0ms, 170ms or 0.4s".into())
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct BenchServeArgs {
     /// Tokens of each text
@@ -163,6 +214,45 @@ pub struct BenchServeArgs {
 
     #[command(flatten)]
     pub serve: ServeArgs,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(feature = "lab")]
+#[derive(Debug, ClapArgs)]
+pub struct BenchBudgetArgs {
+    /// Prompts, as JSON lines
+    #[arg(long, value_name = "FILE", required = true)]
+    pub prompts: Vec<std::path::PathBuf>,
+
+    /// Only the first N prompts
+    #[arg(long, value_name = "N", default_value = "50", value_parser = count)]
+    pub limit: usize,
+
+    /// Skip this many prompts first
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub skip: usize,
+
+    /// Routers: files or names. Without any, that of the pair
+    #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
+    pub router: Vec<tandem::RouterSpec>,
+
+    /// Budgets
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_value = "10%")]
+    pub budget: Vec<tandem::Share>,
+
+    /// Stop an answer after this many tokens
+    #[arg(long, value_name = "N", default_value = "64", value_parser = count)]
+    pub max_tokens: usize,
+
+    /// Fail if a mean is further from its budget than this
+    #[arg(long, value_name = "SHARE")]
+    pub within: Option<tandem::Share>,
+
+    #[command(flatten)]
+    pub pair: super::PairArgs,
 
     /// As JSON
     #[arg(long)]

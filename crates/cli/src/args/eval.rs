@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use decode::Threshold;
-use lab::eval::TaskName;
+use lab::eval::{Price, TaskName};
 
 use super::{PairArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
@@ -12,9 +12,15 @@ use tandem::{RouterSpec, Share};
 use crate::config::{between, count, up_to};
 
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct EvalArgs {
-    /// The task: commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text, or builtin, which needs no data
-    pub task: TaskName,
+    #[command(subcommand)]
+    pub command: Option<EvalCommand>,
+
+    /// The task: commonsenseqa, arc, mmlu, gsm8k, math, humaneval, jsonl, text, or builtin, which needs
+    /// no data
+    #[arg(required = true)]
+    pub task: Option<TaskName>,
 
     /// The questions, as JSON lines
     #[arg(long, value_name = "FILE")]
@@ -68,7 +74,8 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<256>)]
     pub parallel: usize,
 
-    /// Stop an answer after this many tokens; 1024 for gsm8k and math, else 160
+    /// Stop an answer after this many tokens; 1024 for gsm8k and math, 512 for
+    /// humaneval, else 160
     #[arg(long, value_name = "N", value_parser = count)]
     pub max_tokens: Option<usize>,
 
@@ -86,6 +93,37 @@ pub struct EvalArgs {
 
     #[command(flatten)]
     pub pair: PairArgs,
+
+    /// Say what a thousand answers cost, at these prices for a million tokens of the large model: read,
+    /// written, and read again from a cache
+    #[arg(long, value_name = "IN,OUT,CACHED")]
+    pub price: Option<Price>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum EvalCommand {
+    /// Join results files: of other questions of the same data, or of other routers and budgets
+    Merge(MergeArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct MergeArgs {
+    /// Results files
+    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    pub results: Vec<PathBuf>,
+
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// Say what a thousand answers cost, at these prices for a million tokens of the large model: read,
+    /// written, and read again from a cache
+    #[arg(long, value_name = "IN,OUT,CACHED")]
+    pub price: Option<Price>,
 
     /// As JSON
     #[arg(long)]

@@ -15,16 +15,18 @@ mod report;
 #[cfg(feature = "lab")]
 mod router;
 mod serve;
+#[cfg(feature = "lab")]
+mod tune;
 mod words;
 
 #[cfg(not(feature = "lab"))]
 pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
-    NoLabArgs as RouterArgs, no_lab,
+    NoLabArgs as RouterArgs, NoLabArgs as TuneArgs, no_lab,
 };
 pub use self::{bench::*, onnx::*, preset::*, pull::*, serve::*};
 #[cfg(feature = "lab")]
-pub use self::{eval::*, export::*, report::*, router::*};
+pub use self::{eval::*, export::*, report::*, router::*, tune::*};
 
 use std::{net::SocketAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
@@ -52,8 +54,25 @@ pub struct Args {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
+    /// How the log on stderr is written
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// A file with values of options; without it, ~/.config/tandem/tandem.toml if that exists
+    #[arg(long, global = true, value_name = "FILE", env = "TANDEM_CONFIG")]
+    pub config: Option<PathBuf>,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +96,10 @@ pub enum Command {
     /// List presets, or check the files of one
     #[command(subcommand)]
     Preset(PresetCommand),
+    /// Make a preset for your own prompts: the large model answers them, and a router learns where the
+    /// small one needs it
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Tune(Box<TuneArgs>),
     /// Train, calibrate and inspect routers
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Router(RouterArgs),
@@ -92,6 +115,9 @@ pub enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Show the values of options, and where each came from
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print a completion script for your shell
     Completions {
         /// The shell to print it for
@@ -104,10 +130,25 @@ pub enum Command {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Every option of a command with its value, and whether it is from the environment, the file or
+    /// a default
+    Show {
+        /// The command
+        #[arg(default_value = "serve")]
+        command: String,
+    },
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
     /// The prompt; "-" reads it from stdin
     pub prompt: String,
+
+    /// Hold the answer to the JSON schema in this file
+    #[arg(long, value_name = "FILE")]
+    pub json_schema: Option<PathBuf>,
 
     #[command(flatten)]
     pub generate: GenerateArgs,
@@ -335,6 +376,22 @@ pub struct CloudPlaceArgs {
     /// How long one ask may take
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time, help_heading = "Cloud")]
     pub ask_deadline: Duration,
+
+    /// How many asks may be on their way while the small model goes on behind its own words; 0 waits
+    /// for every answer. The text is the same. A cloud in this process is waited for, unless a network
+    /// is simulated
+    #[arg(long, value_name = "N", default_value = "3", value_parser = between::<0, 16>, help_heading = "Cloud")]
+    pub asks_in_flight: usize,
+
+    /// How many tokens an ask brings, where both models have one vocabulary and nothing is drawn: those
+    /// behind the first answer later asks, for as long as the text is the cloud's own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<16>, help_heading = "Cloud")]
+    pub ask_tokens: usize,
+
+    /// Open a cloud elsewhere and let it read the prompt while the small model does: the first ask is
+    /// answered sooner, and the prompt is sent even if nothing is asked later
+    #[arg(long, help_heading = "Cloud")]
+    pub warm: bool,
 
     /// Simulate a network with this round trip, jitter and loss: 170ms, 170ms:20ms or
     /// 170ms:20ms:1%; `eval` takes several

@@ -23,7 +23,7 @@ pub enum RouterCommand {
     /// Train a router on collected samples
     Train(TrainArgs),
     /// Find the thresholds for budgets, on prompts of your own
-    Calibrate(CalibrateArgs),
+    Calibrate(Box<CalibrateArgs>),
     /// Show what is in a router file, and its scores for a text
     Inspect(InspectArgs),
 }
@@ -60,12 +60,12 @@ pub struct CollectArgs {
     #[arg(long)]
     pub rollouts_only: bool,
 
-    /// A second round with the router of the first: roll-outs by the joint decode, and states from
-    /// joint decodes
+    /// Another round with the router of the last one: roll-outs by the joint decode, and states from
+    /// joint decodes. Another router or threshold begins a round of its own
     #[arg(long, value_name = "NAME|FILE")]
     pub router: Option<RouterSpec>,
 
-    /// The threshold of the second round's joint decodes
+    /// The threshold of that round's joint decodes
     #[arg(long, value_name = "0..1", default_value = "0.5")]
     pub threshold: Threshold,
 
@@ -134,14 +134,16 @@ pub struct TrainArgs {
 
 #[derive(Debug, ClapArgs)]
 pub struct CalibrateArgs {
-    /// The router file; rewritten with its new table unless --output is given
-    pub router: PathBuf,
+    /// Router files, rewritten with their new tables unless --output is given; or top1, margin and
+    /// entropy, whose tables are printed as a preset's manifest has them
+    #[arg(value_name = "NAME|FILE", required = true)]
+    pub routers: Vec<RouterSpec>,
 
     /// Prompts, as JSON lines: prompt, or any format `collect` reads; answers are ignored
     #[arg(long, value_name = "FILE", required = true)]
     pub prompts: Vec<PathBuf>,
 
-    /// Write here instead
+    /// Write the router here instead
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -150,15 +152,23 @@ pub struct CalibrateArgs {
     pub limit: usize,
 
     /// Stop an answer after this many tokens
-    #[arg(long, value_name = "N", default_value = "256", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "96", value_parser = count)]
     pub max_tokens: usize,
+
+    /// Try the thresholds with the cloud, and correct them by what really comes from it
+    #[arg(long)]
+    pub joint: bool,
 
     /// The system message
     #[arg(long, value_name = "TEXT", default_value = SYSTEM)]
     pub system: String,
 
+    /// The adapters of a preset
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub preset: Option<String>,
+
     #[command(flatten)]
-    pub small: SmallModelArgs,
+    pub pair: PairArgs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -10,6 +10,8 @@ pub fn mode() -> impl TypedValueParser<Value = Mode> {
         PossibleValue::new("joint")
             .help("The small model, and the large one where the router asks it"),
         PossibleValue::new("large").help("The large model alone"),
+        PossibleValue::new("verify")
+            .help("The small model drafts and the large one judges: its text, at fewer passes"),
     ];
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Mode>())
 }

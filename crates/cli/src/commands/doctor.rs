@@ -191,7 +191,8 @@ async fn check_cloud(
     let tokens = tandem.tokens(Mode::Joint, prompt).await?;
     let mut lease = tandem.lease(Mode::Joint, &tokens).await?;
     let on_error = OnCloudError::Fail;
-    let remote = lease.introduce(Opening { prompt, edge: Some(&tokens), on_error }).await?;
+    let remote =
+        lease.introduce(Opening { prompt, edge: Some(&tokens), on_error, grammar: None }).await?;
     if let Some(introduction) = meet(findings, remote, args).await {
         try_out(findings, remote, &introduction).await;
     }

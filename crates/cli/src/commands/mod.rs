@@ -4,6 +4,7 @@ pub mod bench;
 pub mod chat;
 pub mod cloud;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod doctor;
 #[cfg(feature = "lab")]
@@ -21,3 +22,5 @@ pub mod rm;
 pub mod router;
 pub mod run;
 pub mod serve;
+#[cfg(feature = "lab")]
+pub mod tune;

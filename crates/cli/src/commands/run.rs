@@ -1,11 +1,14 @@
 //! `tandem run`: one prompt, one answer.
 
 use std::{
+    fs,
     io::{self, Read},
+    path::Path,
     process::ExitCode,
 };
 
 use anyhow::Context;
+use tandem::{Grammar, Request};
 
 use crate::{
     answer::{AnswerPrinter, End},
@@ -17,11 +20,14 @@ use crate::{
 const INTERRUPTED: u8 = 130;
 
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let prompt = read_prompt(&args.prompt)?;
+    let mut request = Request::user(read_prompt(&args.prompt)?);
+    if let Some(path) = &args.json_schema {
+        request = request.grammar(read_schema(path)?);
+    }
     let tandem = args.generate.builder()?.build()?;
     note_fallback(&tandem);
     let mut printer = AnswerPrinter::new(&args.output)?;
-    let mut generation = tandem.generate(prompt).await?;
+    let mut generation = tandem.generate(request).await?;
     let end = printer.print(&mut generation).await?;
     drop(generation);
     tandem.close().await;
@@ -30,6 +36,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         End::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         End::Failed(error) => Err(error.into()),
     }
+}
+
+fn read_schema(path: &Path) -> anyhow::Result<Grammar> {
+    let wrong =
+        |e: &dyn std::fmt::Display| UsageError(format!("--json-schema {}: {e}", path.display()));
+    let text = fs::read(path).map_err(|e| wrong(&e))?;
+    Ok(Grammar::JsonSchema(serde_json::from_slice(&text).map_err(|e| wrong(&e))?))
 }
 
 fn read_prompt(given: &str) -> anyhow::Result<String> {

@@ -32,7 +32,14 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let (tls, scheme) = listening.tls.config()?;
     let tandem = pair(&args, args.parallel)?;
+    let models = tandem.pair().clone();
     let server = build(&args, tandem, address.ip().is_loopback()).await?;
+    // In the background: until it is there, texts that do not ask need not wait.
+    tokio::spawn(async move {
+        if let Err(error) = models.load_cloud().await {
+            say(&format!("warning: the large model could not be loaded: {error}"));
+        }
+    });
     say(&format!("listening on {scheme}://{address}"));
     let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
     let mut failure = None;

@@ -3,6 +3,12 @@
 //! Where ids travel, the edge's tokens are the cloud's. Where text travels, what is appended is
 //! encoded here: it mostly begins at a word boundary, where its tokens are those it would have in
 //! the whole text.
+//!
+//! An edge that does not wait for answers asks about texts that it takes back later, so the text may
+//! go back and forth. Its tokens must not depend on that: a text is always gone on with from the last
+//! answer it begins with.
+
+use std::collections::VecDeque;
 
 use decode::{Exchange, Token, Vocabulary};
 
@@ -12,11 +18,21 @@ use crate::protocol::{Piece, Prefix, id_bytes, prefix_hash};
 /// No token is longer than this many bytes: a text that cannot fit is refused before it is encoded.
 const MAX_TOKEN_BYTES: usize = 512;
 
+/// How many texts with an answer at their end are remembered: more than there are asks on their way.
+const MAX_ANSWERED: usize = 8;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Conversation {
     pub exchange: Exchange,
     pub prompt: Vec<Token>,
     /// Behind the prompt.
+    content: Content,
+    /// What it was after the last answers, where text travels.
+    answered: VecDeque<Content>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
     tokens: Vec<Token>,
     /// Where text travels: the text of `tokens`, and where each of them ends in it.
     text: String,
@@ -25,27 +41,27 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub fn new(exchange: Exchange, prompt: Vec<Token>) -> Self {
-        Self { exchange, prompt, tokens: vec![], text: String::new(), ends: vec![] }
+        Self { exchange, prompt, content: Content::default(), answered: VecDeque::new() }
     }
 
     /// Behind the prompt.
     pub fn tokens(&self) -> &[Token] {
-        &self.tokens
+        &self.content.tokens
     }
 
     pub fn text(&self) -> &str {
-        &self.text
+        &self.content.text
     }
 
     /// The prompt and everything behind it.
     pub fn context(&self) -> Vec<Token> {
-        [self.prompt.as_slice(), &self.tokens].concat()
+        [self.prompt.as_slice(), &self.content.tokens].concat()
     }
 
     pub fn position(&self) -> usize {
         match self.exchange {
-            Exchange::Ids => self.tokens.len(),
-            Exchange::Text => self.text.len(),
+            Exchange::Ids => self.content.tokens.len(),
+            Exchange::Text => self.content.text.len(),
         }
     }
 
@@ -57,8 +73,8 @@ impl Conversation {
 
     fn hash(&self, position: usize) -> Option<String> {
         match self.exchange {
-            Exchange::Ids => self.tokens.get(..position).map(|t| prefix_hash(id_bytes(t))),
-            Exchange::Text => self.text.get(..position).map(prefix_hash),
+            Exchange::Ids => self.content.tokens.get(..position).map(|t| prefix_hash(id_bytes(t))),
+            Exchange::Text => self.content.text.get(..position).map(prefix_hash),
         }
     }
 
@@ -84,16 +100,14 @@ impl Conversation {
             (Exchange::Ids, Piece::Ids(ids)) => {
                 fits(self.prompt.len() + prefix.position + ids.len())?;
                 known(vocabulary, ids)?;
-                self.tokens.truncate(prefix.position);
-                self.tokens.extend_from_slice(ids);
+                self.content.tokens.truncate(prefix.position);
+                self.content.tokens.extend_from_slice(ids);
             }
             (Exchange::Text, Piece::Text(text)) => {
                 fits(self.prompt.len() + text.len() / MAX_TOKEN_BYTES)?;
-                let mut longer = self.clone();
-                longer.truncate_text(vocabulary, prefix.position);
-                longer.append_text(vocabulary, text);
-                fits(longer.prompt.len() + longer.tokens.len())?;
-                *self = longer;
+                let longer = self.go_on(vocabulary, prefix.position, text);
+                fits(self.prompt.len() + longer.tokens.len())?;
+                self.content = longer;
             }
             (Exchange::Ids, Piece::Text(_)) => {
                 return Err(ServiceError::invalid("ids travel in this session"));
@@ -103,6 +117,27 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// The text up to `position` with `append` behind it, from the last answer that it begins with.
+    fn go_on(&self, vocabulary: &dyn Vocabulary, position: usize, append: &str) -> Content {
+        let whole = format!("{}{append}", &self.content.text[..position]);
+        let known = self.answered.iter().chain([&self.content]);
+        let begins = known.filter(|known| known.text.len() >= position);
+        let last = begins.filter(|known| whole.starts_with(&known.text));
+        match last.max_by_key(|known| known.text.len()) {
+            Some(known) => {
+                let mut longer = known.clone();
+                longer.append(vocabulary, &whole[known.text.len()..]);
+                longer
+            }
+            None => {
+                let mut longer = self.content.clone();
+                longer.truncate(vocabulary, position);
+                longer.append(vocabulary, append);
+                longer
+            }
+        }
     }
 
     /// A continuation's tokens, without accepting it.
@@ -121,13 +156,19 @@ impl Conversation {
     /// Accepts what this side wrote.
     pub fn accept(&mut self, vocabulary: &dyn Vocabulary, tokens: &[Token], text: &str) {
         match self.exchange {
-            Exchange::Ids => self.tokens.extend_from_slice(tokens),
-            Exchange::Text => self.push_tokens(vocabulary, tokens, text),
+            Exchange::Ids => self.content.tokens.extend_from_slice(tokens),
+            Exchange::Text => {
+                self.content.push(vocabulary, tokens, text);
+                self.answered.push_back(self.content.clone());
+                self.answered.drain(..self.answered.len().saturating_sub(MAX_ANSWERED));
+            }
         }
     }
+}
 
+impl Content {
     /// A token that the cut goes through is replaced by the tokens of what is left of it.
-    fn truncate_text(&mut self, vocabulary: &dyn Vocabulary, position: usize) {
+    fn truncate(&mut self, vocabulary: &dyn Vocabulary, position: usize) {
         let mut keep = self.ends.partition_point(|&end| end <= position);
         while keep > 0 && !self.text.is_char_boundary(self.ends[keep - 1]) {
             keep -= 1;
@@ -137,15 +178,15 @@ impl Conversation {
         self.tokens.truncate(keep);
         self.ends.truncate(keep);
         self.text.truncate(start);
-        self.append_text(vocabulary, &rest);
+        self.append(vocabulary, &rest);
     }
 
-    fn append_text(&mut self, vocabulary: &dyn Vocabulary, text: &str) {
+    fn append(&mut self, vocabulary: &dyn Vocabulary, text: &str) {
         let tokens = vocabulary.encode(text);
-        self.push_tokens(vocabulary, &tokens, text);
+        self.push(vocabulary, &tokens, text);
     }
 
-    fn push_tokens(&mut self, vocabulary: &dyn Vocabulary, tokens: &[Token], text: &str) {
+    fn push(&mut self, vocabulary: &dyn Vocabulary, tokens: &[Token], text: &str) {
         let mut end = self.text.len();
         self.text.push_str(text);
         for &token in tokens {
@@ -210,6 +251,24 @@ mod tests {
         advance(&mut c, &at(11, " the cat中"), &text(" sat")).unwrap();
         assert_eq!(spelled(&c), [" the", " cat", "中", " sat"]);
         assert_eq!(c.text(), " the cat中 sat");
+    }
+
+    #[test]
+    fn a_text_that_was_left_is_gone_on_with_from_its_last_answer() {
+        let vocabulary = vocabulary();
+        // Its own way of writing "中国": two tokens, where the tokenizer has one.
+        let written: Vec<_> = ["中", "国"].iter().flat_map(|t| vocabulary.encode(t)).collect();
+        let mut waited = Conversation::new(Exchange::Text, vec![]);
+        advance(&mut waited, &at(0, ""), &text(" the")).unwrap();
+        waited.accept(&vocabulary, &written, "中国");
+        let mut c = waited.clone();
+        advance(&mut waited, &at(10, " the中国"), &text(" cat")).unwrap();
+        // An ask behind a guess that was wrong: then back, from before the answer.
+        advance(&mut c, &at(4, " the"), &text("中 cat sat")).unwrap();
+        c.accept(&vocabulary, &vocabulary.encode(" the"), " the");
+        advance(&mut c, &at(4, " the"), &text("中国 cat")).unwrap();
+        assert_eq!(spelled(&c), spelled(&waited));
+        assert_eq!(c.text(), waited.text());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! - [`Service`]: open, next, score, close; one file each for what takes more than a few lines
 //! - `sessions`: who is here, and who has to leave when memory is full
 //! - `conversation`: what was accepted, in the cloud's own tokens; pure
+//! - `form`: the form that answers are held to
 //! - `tokens`: from texts to tokens, long ones apart
 //! - `writer`: the next tokens, or the next word
 //! - [`collector`]: what edges see, for a service that collects it
@@ -15,6 +16,7 @@
 pub mod collector;
 mod conversation;
 pub mod error;
+mod form;
 pub mod lazy;
 mod next;
 mod open;
@@ -60,6 +62,7 @@ pub struct Service {
     config: ServiceConfig,
     sessions: Sessions,
     tokenizing: Tokenizing,
+    grammars: form::Grammars,
 }
 
 impl fmt::Debug for Service {
@@ -72,7 +75,13 @@ impl Service {
     /// Nothing is loaded before the first session.
     pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
         let (sessions, tokenizing) = (Sessions::default(), Tokenizing::default());
-        Self { model, config, sessions, tokenizing }
+        Self { model, config, sessions, tokenizing, grammars: Arc::default() }
+    }
+
+    /// Loads the model, unless it is loaded already, so that no session waits for that.
+    pub async fn load(&self) -> Result<(), ServiceError> {
+        self.model.get().await?;
+        Ok(())
     }
 
     /// Ends a session and frees its memory.

@@ -39,7 +39,8 @@ impl Service {
             None => self.sessions.open_sequence(model).await?,
         };
         let conversation = Conversation::new(exchange, prompt);
-        let session = Session { id: id.clone(), sequence, conversation, last: None, shared };
+        let form = self.form(model, open.grammar).await?;
+        let session = Session { id: id.clone(), sequence, conversation, form, last: None, shared };
         self.sessions.insert(session);
         let (context, load_ms) = (model.context(), milliseconds(load));
         Ok(OpenResponse { session: id, exchange, vocabulary, context, load_ms, sharing })

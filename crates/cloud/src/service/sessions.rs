@@ -9,7 +9,7 @@ use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{collector::SharedStates, conversation::Conversation, error::ServiceError};
+use super::{collector::SharedStates, conversation::Conversation, error::ServiceError, form::Form};
 use crate::protocol::NextResponse;
 
 /// How many evicted sessions are remembered, to tell their owners so.
@@ -20,6 +20,8 @@ pub(crate) struct Session {
     pub id: String,
     pub sequence: Sequence,
     pub conversation: Conversation,
+    /// What its answers are held to, if anything.
+    pub form: Option<Form>,
     /// The last question's number and its answer, should it be asked again.
     pub last: Option<(u64, NextResponse)>,
     /// The states its edge shares, if it does.

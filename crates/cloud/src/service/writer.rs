@@ -55,13 +55,24 @@ pub(crate) async fn write(
     let (mut cost, mut logits) = prefill(session, sessions, task.reuse).await?;
     let likeliest = task.likeliest.then(|| sampling::argmax(&logits)).flatten();
     let room = session.sequence.model().context() - session.sequence.tokens().len();
+    let mut form = match &mut session.form {
+        Some(form) => form.behind(session.conversation.tokens()),
+        None => None,
+    };
     let mut draft = Draft::new(vocabulary.as_ref(), &session.conversation);
     let mut finish = None;
     let started = Instant::now();
     loop {
         let at = session.conversation.position() + draft.length(session.conversation.exchange);
         let history = [session.conversation.tokens(), &draft.ids()].concat();
-        let token = task.sampling.choose(&logits, &history, at);
+        let token = match &mut form {
+            Some(form) => {
+                let mut masked = logits.clone();
+                form.mask(&mut masked).map_err(|e| ServiceError::model(&e))?;
+                task.sampling.choose(&masked, &history, at)
+            }
+            None => task.sampling.choose(&logits, &history, at),
+        };
         let token = token.map_err(|e| ServiceError::model(&e))?;
         cost.decoded += 1;
         if vocabulary.is_end(token) {
@@ -73,6 +84,9 @@ pub(crate) async fn write(
         draft.push(token, sampling::logprob(&logits, token));
         if draft.satisfies(task.want) {
             break;
+        }
+        if let Some(form) = &mut form {
+            form.advance(&[token]).map_err(|e| ServiceError::model(&e))?;
         }
         if draft.tokens.len() >= room {
             finish = Some(FinishReason::Length);

@@ -7,13 +7,15 @@ use std::{
 };
 
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, OnCloudError, Sampling, Token,
-    fake::FakeModel,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Limits, OnCloudError, Router, Routing,
+    Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token,
+    fake::{FakeEdge, FakeModel},
+    sampling,
 };
 use tandem_cloud::{Remote, Settings};
 use tokio::time::timeout;
 
-use crate::common::{Dialect, Fake, Mood};
+use crate::common::{Dialect, Fake, Mood, model};
 
 async fn ask(remote: &mut Remote, fake: &Fake, tokens: usize) -> Result<Answer, CloudError> {
     let want = match fake.dialect {
@@ -240,12 +242,13 @@ async fn a_pretended_network_takes_its_time_and_counts_against_the_deadline() {
     let fake = Fake::start(Dialect::LlamaServer, 3).await;
     let delay = Some("150ms".parse().unwrap());
     let mut remote = fake.remote(tandem_cloud::Settings { delay, ..fake.settings() });
+    // Finding out who answers takes several requests.
+    let started = Instant::now();
     remote.open().await.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(300));
     let answer = ask(&mut remote, &fake, 1).await.unwrap();
     assert!(answer.times.network >= Duration::from_millis(150));
-    let delay = Some("1600ms".parse().unwrap());
-    let mut remote = fake.remote(tandem_cloud::Settings { delay, ..fake.settings() });
-    remote.open().await.unwrap();
+    remote.simulate_network(Some("1600ms".parse().unwrap()));
     let late = ask(&mut remote, &fake, 1).await.unwrap_err();
     assert!(matches!(late, CloudError::TimedOut { .. }), "{late}");
 }
@@ -278,4 +281,60 @@ async fn a_text_waits_for_its_cloud_as_long_as_it_may() {
     };
     let (answer, ()) = tokio::join!(ask(&mut remote, &fake, 1), later);
     answer.unwrap();
+}
+
+/// Trusts nothing in every third position.
+struct Third;
+
+impl Router for Third {
+    fn score(&self, step: &Step) -> Score {
+        Score::new(if step.position.is_multiple_of(3) { 0.0 } else { 1.0 })
+    }
+}
+
+/// With several asks on their way, every token is what its writer writes behind the text before it:
+/// nothing is lost, nothing doubled, and where the small model stood in, the trace says so.
+#[tokio::test]
+async fn whatever_befalls_several_asks_at_once_every_token_is_its_writers() {
+    let moods =
+        [Mood::Resets, Mood::HalfJson, says(500, JSON, "{}"), says(200, JSON, "[]"), Mood::Mute];
+    let (mut fallbacks, mut answers, mut void) = (0, 0, 0);
+    for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::OpenAi) {
+        for (seed, mood) in moods.iter().enumerate() {
+            let fake = Fake::start(dialect, 3).await;
+            let (edge, prompt) = (model(seed as u64), fake.prompt());
+            let policy = Threshold::new(0.5).unwrap().into();
+            let cloud = fake.remote(fake.settings());
+            let routing = Routing { router: Third, policy, cloud, on_error: OnCloudError::Keep };
+            let (sampling, limits) =
+                (Sampling::default(), Limits { max_tokens: 60, stops: vec![] });
+            let input = SessionInput { prompt: prompt.clone(), written: vec![], sampling, limits };
+            let session = Session::new(FakeEdge::new(edge.clone(), 1000), Some(routing), input);
+            let mut session = session.unwrap().with_asks_in_flight(3);
+            for spans in 0.. {
+                match spans % 12 {
+                    5 => fake.feel(mood.clone()),
+                    9 => fake.feel(Mood::Well),
+                    _ => {}
+                }
+                if session.next().await.unwrap().is_none() {
+                    break;
+                }
+            }
+            let mut context = prompt;
+            for token in session.transcript().shown() {
+                let writer = if token.source == Source::Cloud { &model(3) } else { &edge };
+                let expected = sampling::argmax(&writer.logits(&context));
+                assert_eq!(token.id, expected, "{dialect:?} {mood:?} {token:?}");
+                let asked = context.len().is_multiple_of(3);
+                assert_eq!(asked, token.source != Source::Edge, "{dialect:?} {mood:?} {token:?}");
+                context.extend(token.id);
+            }
+            let stats = session.transcript().stats();
+            fallbacks += stats.fallbacks;
+            answers += stats.cloud_tokens;
+            void += stats.void_asks;
+        }
+    }
+    assert!(fallbacks > 5 && answers > 20 && void > 5, "{fallbacks} {answers} {void}");
 }

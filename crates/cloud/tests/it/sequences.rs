@@ -112,6 +112,7 @@ impl Campaign {
             vocabulary: None,
             from: from.clone(),
             edge: None,
+            grammar: None,
         };
         let opened = self.service.open(open).await;
         let bad = prompt.contains(&Token(9999));
@@ -361,7 +362,13 @@ async fn a_prompt_that_cannot_fit_is_refused_by_its_length() {
     let options = LoadOptions::new(&path, context, 1);
     let model = LazyModel::new(Compute::start().unwrap(), options);
     let service = Service::new(model, ServiceConfig::default());
-    let open = |prompt: Prompt| OpenRequest { prompt, vocabulary: None, from: None, edge: None };
+    let open = |prompt: Prompt| OpenRequest {
+        prompt,
+        vocabulary: None,
+        from: None,
+        edge: None,
+        grammar: None,
+    };
     let many = vec![decode::Message::user(""); context + 1];
     let bytes = |length: usize| Prompt::Text("a".repeat(length));
     // The longest token counts as 16 bytes here: the last two are tokenized, apart from the rest.

@@ -5,8 +5,9 @@
 //! | `collection.json` | what is collected: models, data, seed. Another run must agree with it |
 //! | `shard-00007.safetensors` | the samples of some examples; written whole or not at all |
 //! | `shard-00007.open.jsonl` | of them, the positions that may be rolled out |
-//! | `rollouts-1.jsonl`, `rollouts-2.jsonl` | how roll-outs ended, a line each, by round |
-//! | `joint-00007.safetensors` | samples from joint decodes, of the second round |
+//! | `rollouts-1.jsonl`, `rollouts-2.jsonl`, … | how roll-outs ended, a line each, by round |
+//! | `round-2.json`, … | the router and the threshold of a later round |
+//! | `joint-00007.safetensors` | samples from joint decodes, of the second round; `joint-3-00007` of the third |
 //! | `traffic-00007.safetensors` | samples of live use; such a folder holds nothing else |
 
 use std::{
@@ -24,6 +25,7 @@ use thiserror::Error;
 use router::atomic;
 
 use super::{
+    rounds::Round,
     sample::{Label, LabelSource, Sample, SampleError, read_shard, write_shard},
     traffic,
 };
@@ -111,7 +113,7 @@ impl Collection {
             return Ok(here);
         }
         Self::read(folder)?.check(&here.info)?;
-        for round in [Round::One, Round::Two] {
+        for round in here.rounds() {
             let path = here.rollouts_path(round);
             repair(&path).map_err(|source| io_error(&path, source))?;
         }
@@ -187,7 +189,7 @@ impl Collection {
 
     pub fn has(&self, kind: SampleSet, shard: usize) -> bool {
         self.path(kind, shard).exists()
-            && (kind == SampleSet::Joint || self.open_path(shard).exists())
+            && (kind != SampleSet::Forced || self.open_path(shard).exists())
     }
 
     /// Writes a shard; what only a roll-out can label goes beside it.
@@ -245,14 +247,16 @@ impl Collection {
     /// Everything, with what roll-outs found; the later round has the last word.
     pub fn samples(&self) -> Result<Vec<Sample>, CollectionError> {
         let mut rolled = HashMap::new();
-        for round in [Round::One, Round::Two] {
+        for round in self.rounds() {
             for r in self.rolled_out(round)? {
                 rolled.insert((r.example, r.position), r.right);
             }
         }
         let mut samples = self.read_samples()?;
-        let disagree =
-            |s: &&mut Sample| matches!(s.label_source, LabelSource::Neither | LabelSource::Cloud);
+        let disagree = |s: &&mut Sample| {
+            use LabelSource::{Cloud, Likelihood, Neither};
+            matches!(s.label_source, Neither | Cloud | Likelihood)
+        };
         for sample in samples.iter_mut().filter(disagree) {
             if let Some(right) = rolled.get(&(sample.example, sample.position)) {
                 sample.label = if *right { Label::Trust } else { Label::Ask };
@@ -273,8 +277,11 @@ impl Collection {
 
     /// The shards that are there, in order.
     fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let kinds = |shard| [(SampleSet::Forced, shard), (SampleSet::Joint, shard)];
-        let collected = (0..self.shards()).flat_map(kinds).filter(|&(kind, n)| self.has(kind, n));
+        let joint = self.rounds().skip(1).map(SampleSet::Joint);
+        let kinds: Vec<SampleSet> = [SampleSet::Forced].into_iter().chain(joint).collect();
+        let all =
+            (0..self.shards()).flat_map(move |n| kinds.clone().into_iter().map(move |k| (k, n)));
+        let collected = all.filter(|&(kind, n)| self.has(kind, n));
         collected.map(|(kind, n)| self.path(kind, n)).chain(traffic::files(&self.folder))
     }
 
@@ -283,7 +290,7 @@ impl Collection {
         for path in self.files() {
             hash.update(fs::read(&path).map_err(|source| io_error(&path, source))?);
         }
-        for round in [Round::One, Round::Two] {
+        for round in self.rounds() {
             let mut all = self.rolled_out(round)?;
             all.sort_by_key(|r| (r.example, r.position));
             for r in all {
@@ -295,8 +302,9 @@ impl Collection {
 
     fn path(&self, kind: SampleSet, shard: usize) -> PathBuf {
         let name = match kind {
-            SampleSet::Forced => "shard",
-            SampleSet::Joint => "joint",
+            SampleSet::Forced => "shard".to_owned(),
+            SampleSet::Joint(round) if round.number() == 2 => "joint".to_owned(),
+            SampleSet::Joint(round) => format!("joint-{}", round.number()),
         };
         self.folder.join(format!("{name}-{shard:05}.safetensors"))
     }
@@ -305,11 +313,8 @@ impl Collection {
         self.folder.join(format!("shard-{shard:05}.open.jsonl"))
     }
 
-    fn rollouts_path(&self, round: Round) -> PathBuf {
-        self.folder.join(match round {
-            Round::One => "rollouts-1.jsonl",
-            Round::Two => "rollouts-2.jsonl",
-        })
+    pub(super) fn rollouts_path(&self, round: Round) -> PathBuf {
+        self.folder.join(format!("rollouts-{}.jsonl", round.number()))
     }
 }
 
@@ -317,25 +322,18 @@ impl Collection {
 pub enum SampleSet {
     /// Worked answers, read with teacher forcing.
     Forced,
-    Joint,
+    /// Joint decodes of a round.
+    Joint(Round),
 }
 
-/// Who rolls out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
-    One,
-    /// The edge, and the cloud where an earlier router asks it.
-    Two,
-}
-
-fn json_line(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, CollectionError> {
+pub(crate) fn json_line(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, CollectionError> {
     let mut line = serde_json::to_vec(value).map_err(|e| malformed(path, e.to_string()))?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Cuts off a last line that a kill cut short.
-fn repair(path: &Path) -> io::Result<()> {
+pub(crate) fn repair(path: &Path) -> io::Result<()> {
     if !path.exists() {
         return Ok(());
     }
@@ -348,7 +346,7 @@ fn repair(path: &Path) -> io::Result<()> {
 }
 
 /// Whole lines only: somebody may be writing the last one.
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
+pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionError> {
     let written = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
         written => written.map_err(|source| io_error(path, source))?,
@@ -360,11 +358,11 @@ fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CollectionErro
     whole.map(parse).collect()
 }
 
-pub(super) fn io_error(path: &Path, source: io::Error) -> CollectionError {
+pub(crate) fn io_error(path: &Path, source: io::Error) -> CollectionError {
     CollectionError::Io { path: path.to_owned(), source }
 }
 
-fn malformed(path: &Path, reason: String) -> CollectionError {
+pub(crate) fn malformed(path: &Path, reason: String) -> CollectionError {
     CollectionError::Malformed { path: path.to_owned(), reason }
 }
 

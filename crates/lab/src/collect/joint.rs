@@ -1,4 +1,4 @@
-//! The second round's own states: those behind words the cloud wrote, which teacher forcing never
+//! The later rounds' own states: those behind words the cloud wrote, which teacher forcing never
 //! shows.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const POSITIONS: usize = 2;
 
 /// Decodes every example jointly, shard by shard, and labels a few positions of each text.
 pub(super) async fn decode_all(job: &Arc<Job>) -> Result<(), Error> {
-    let missing = job.collection.missing(SampleSet::Joint);
+    let missing = job.collection.missing(SampleSet::Joint(job.round));
     job.share("decoding jointly", job.collection.count(&missing), missing, decode_shard).await
 }
 
@@ -30,7 +30,7 @@ async fn decode_shard(job: Arc<Job>, mut worker: Worker, shard: usize) -> Result
         samples.extend(decode(&job, &mut worker, example).await?);
         job.progress.step();
     }
-    job.collection.write(SampleSet::Joint, shard, &samples, &[])?;
+    job.collection.write(SampleSet::Joint(job.round), shard, &samples, &[])?;
     Ok(worker)
 }
 
@@ -52,7 +52,7 @@ impl EdgeView {
 }
 
 async fn decode(job: &Job, worker: &mut Worker, number: usize) -> Result<Vec<Sample>, Error> {
-    let Some((router, threshold)) = &job.config.second_round else { return Ok(vec![]) };
+    let Some((router, threshold)) = &job.config.joint else { return Ok(vec![]) };
     let example = job.example(number)?;
     if example.is_right("").is_none() {
         return Ok(vec![]);

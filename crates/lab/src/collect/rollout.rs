@@ -13,7 +13,7 @@ use crate::{Error, worker::Worker};
 
 /// Rolls out the drawn positions that were not rolled out before, all of an example by one worker.
 pub(super) async fn roll_out_all(job: &Arc<Job>) -> Result<(), Error> {
-    let done = job.collection.rolled_out(job.round())?;
+    let done = job.collection.rolled_out(job.round)?;
     let done: HashSet<_> = done.iter().map(|r| (r.example, r.position)).collect();
     let mut left = job.collection.drawn(job.config.rollouts, job.config.roll_out_asks)?;
     left.retain(|open| {
@@ -39,7 +39,7 @@ async fn roll_out(
         written.truncate(position as usize);
         written.extend(proposed);
         let right = job.ends_right(&mut worker, number, written).await?;
-        job.collection.add_rollout(job.round(), RollOut { example, position, right })?;
+        job.collection.add_rollout(job.round, RollOut { example, position, right })?;
         job.progress.step();
     }
     Ok(worker)

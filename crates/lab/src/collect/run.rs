@@ -1,7 +1,7 @@
 //! Runs both models over worked answers and keeps what a router can learn from.
 //!
 //! First every answer is read by the edge and scored by the cloud, shard by shard. Then positions
-//! that neither model got right are rolled out, a seeded sample of them. With a router a second round
+//! that neither model got right are rolled out, a seeded sample of them. With a router another round
 //! follows: the roll-outs are made by the joint decode itself, and states from joint decodes are
 //! added.
 
@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -20,29 +20,29 @@ use sha2::{Digest, Sha256};
 use tandem::{Mode, NamedRouter, Tandem};
 
 use super::{
-    Collection, CollectionInfo, Label, LabelSource, Sample, collection::Round, joint,
+    Collection, CollectionInfo, Label, LabelSource, Round, RoundInfo, Sample, joint,
     labels::read_all, rollout::roll_out_all, traffic::claim,
 };
 use crate::{
     Error,
-    eval::{AnswerStyle, Example},
+    eval::Example,
     progress::Progress,
     worker::{Decoding, Worker, share_work},
 };
 
 #[derive(Clone, Debug)]
 pub struct CollectConfig {
-    pub data: Vec<PathBuf>,
-    /// Where worked answers name their choice.
-    pub worked: AnswerStyle,
-    pub limit: Option<usize>,
+    /// Those without a worked answer are left out.
+    pub examples: Vec<Example>,
+    /// What makes the edge's token right or wrong.
+    pub labels: LabelRule,
     pub output: PathBuf,
     pub rollouts: usize,
     /// Whether positions that only the cloud got right are rolled out too, before the others.
     pub roll_out_asks: bool,
     pub rollouts_only: bool,
-    /// The router of a second round, and its threshold.
-    pub second_round: Option<(NamedRouter, Threshold)>,
+    /// The router of another round, and its threshold.
+    pub joint: Option<(NamedRouter, Threshold)>,
     /// Examples at work at the same time.
     pub parallel: usize,
     /// Which positions are rolled out.
@@ -51,17 +51,33 @@ pub struct CollectConfig {
     pub system: String,
 }
 
+/// What makes the edge's token at a position right or wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelRule {
+    /// Whether it is the worked answer's.
+    Reference,
+    /// How likely the cloud finds it beside its own: another word for the same does no harm. The
+    /// answers are examples of texts, and need not be right.
+    Likelihood {
+        /// Whether the cloud wrote the answers itself, so that its own choice is known.
+        own: bool,
+    },
+}
+
 /// What all workers share.
 pub(super) struct Job {
     pub tandem: Tandem,
     pub config: CollectConfig,
     pub examples: Vec<Example>,
     pub collection: Collection,
+    pub round: Round,
     /// Keeps others from filling the folder meanwhile.
     _claim: File,
     pub progress: Arc<dyn Progress>,
     /// Examples that did not fit one of the contexts.
     pub too_long: AtomicUsize,
+    /// Whether the cloud has said that it gives no likelihoods.
+    pub no_likelihoods: AtomicBool,
 }
 
 /// What a collection holds when a run is over.
@@ -75,6 +91,8 @@ pub struct Collected {
     /// Where only the cloud is.
     pub cloud: usize,
     pub neither: usize,
+    /// Where the two part, labelled by the cloud's likelihoods.
+    pub parted: usize,
     pub joint: usize,
     pub rolled_out: usize,
     pub ended_right: usize,
@@ -91,7 +109,7 @@ pub async fn collect(
         read_all(&job).await?;
     }
     roll_out_all(&job).await?;
-    if job.config.second_round.is_some() {
+    if job.config.joint.is_some() {
         joint::decode_all(&job).await?;
     }
     let too_long = job.too_long.load(Ordering::Relaxed);
@@ -104,12 +122,9 @@ async fn prepare(
     config: CollectConfig,
     progress: Arc<dyn Progress>,
 ) -> Result<Job, Error> {
-    let mut examples = vec![];
-    for path in &config.data {
-        examples.extend(Example::read(path, config.worked)?);
-    }
+    let mut config = config;
+    let mut examples = std::mem::take(&mut config.examples);
     examples.retain(|example| example.worked.is_some());
-    examples.truncate(config.limit.unwrap_or(usize::MAX));
     let Some(first) = examples.first() else {
         return Err(Error::usage("the data holds no worked answers (cot, solution or response)"));
     };
@@ -132,8 +147,21 @@ async fn prepare(
     };
     let claim = claim(&config.output)?;
     let collection = Collection::begin(&config.output, info)?;
-    let (tandem, too_long) = (tandem.clone(), AtomicUsize::new(0));
-    Ok(Job { tandem, config, examples, collection, _claim: claim, progress, too_long })
+    let round = match &config.joint {
+        None => Round::FIRST,
+        Some((router, threshold)) => collection.begin_round(&RoundInfo::new(router, *threshold))?,
+    };
+    Ok(Job {
+        tandem: tandem.clone(),
+        config,
+        examples,
+        collection,
+        round,
+        _claim: claim,
+        progress,
+        too_long: AtomicUsize::new(0),
+        no_likelihoods: AtomicBool::new(false),
+    })
 }
 
 fn digest(examples: &[Example]) -> String {
@@ -147,10 +175,6 @@ fn digest(examples: &[Example]) -> String {
 impl Job {
     pub fn example(&self, number: usize) -> Result<&Example, Error> {
         self.examples.get(number).ok_or_else(|| Error::internal("no such example"))
-    }
-
-    pub fn round(&self) -> Round {
-        if self.config.second_round.is_some() { Round::Two } else { Round::One }
     }
 
     /// Lets workers side by side take one piece of work after another.
@@ -185,9 +209,9 @@ impl Job {
         Ok([Message::system(&self.config.system), Message::user(example.prompt())])
     }
 
-    /// How roll-outs and joint texts are decoded: by the edge alone, or as the second round does.
+    /// How roll-outs and joint texts are decoded: by the edge alone, or as a later round does.
     pub fn decoding(&self, max_tokens: usize) -> Decoding {
-        match &self.config.second_round {
+        match &self.config.joint {
             None => Decoding::edge_alone(Arc::new(router::Constant::Never), max_tokens),
             Some((router, threshold)) => {
                 let (router, policy) = (Arc::from(router.build(0)), (*threshold).into());
@@ -232,6 +256,7 @@ impl Collected {
             edge: from(read, LabelSource::Edge),
             cloud: from(read, LabelSource::Cloud),
             neither: from(read, LabelSource::Neither),
+            parted: from(read, LabelSource::Likelihood),
             joint: from(read, LabelSource::Joint),
             rolled_out: from(rolled, LabelSource::RollOut),
             ended_right: rolled.iter().filter(right).count(),
@@ -241,7 +266,17 @@ impl Collected {
 
 impl fmt::Display for Collected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { positions, edge, cloud, neither, joint, rolled_out, ended_right, .. } = self;
+        let Self {
+            positions, edge, cloud, neither, parted, joint, rolled_out, ended_right, ..
+        } = self;
+        if *parted > 0 {
+            return write!(
+                f,
+                "{positions} positions: the two agree at {edge} and part at {}; {rolled_out} rolled \
+                 out, of which {ended_right} ended right",
+                positions - edge
+            );
+        }
         write!(
             f,
             "{positions} positions: the edge is right at {edge}, only the cloud at {cloud}, neither \

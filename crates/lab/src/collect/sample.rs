@@ -65,6 +65,8 @@ pub enum LabelSource {
     Joint,
     /// Live use: whether the cloud agrees, and nothing else, is known.
     Traffic,
+    /// The two part, and how likely the cloud finds the edge's token told whether it does harm.
+    Likelihood,
 }
 
 /// A shard that cannot be read or written; every message names the file.
@@ -95,13 +97,14 @@ const KEY: &str = "tandem.samples";
 const FORMAT: &str = "1";
 
 const LABELS: [Label; 3] = [Label::Trust, Label::Ask, Label::Unknown];
-const LABEL_SOURCES: [LabelSource; 6] = [
+const LABEL_SOURCES: [LabelSource; 7] = [
     LabelSource::Edge,
     LabelSource::Cloud,
     LabelSource::Neither,
     LabelSource::RollOut,
     LabelSource::Joint,
     LabelSource::Traffic,
+    LabelSource::Likelihood,
 ];
 const AGREES: [Option<bool>; 3] = [Some(false), Some(true), None];
 
@@ -197,7 +200,7 @@ mod tests {
             hidden: (0..5).map(|d| f16::from_f32((i * 5 + d) as f32 / 7.0)).collect(),
             features: [i as f32 / 10.0; FEATURES],
             label: LABELS[i as usize % 3],
-            label_source: LABEL_SOURCES[i as usize % 6],
+            label_source: LABEL_SOURCES[i as usize % 7],
             edge_logprob: -(i as f32),
             cloud_logprob: -2.0,
             agrees: AGREES[(i as usize / 2) % 3],

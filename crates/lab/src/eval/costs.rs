@@ -23,6 +23,12 @@ pub struct Costs {
     pub cloud_cached: Option<usize>,
     /// Tokens the cloud wrote, look-ahead included.
     pub cloud_decoded: usize,
+    /// Tokens of the prompt.
+    #[serde(default)]
+    pub prompt: usize,
+    /// Bytes that left this device for the cloud.
+    #[serde(default)]
+    pub sent_bytes: usize,
     /// Bytes of weights and caches moved through memory by the edge.
     pub edge_bytes: u64,
     /// The same by the cloud; `None` where its size is not known.
@@ -128,6 +134,8 @@ pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
         cloud_prefilled: stats.cloud_prefilled,
         cloud_cached: stats.cloud_cached,
         cloud_decoded: stats.cloud_decoded,
+        prompt,
+        sent_bytes: stats.sent_bytes,
         edge_bytes: if wrote_edge { edge_bytes(&spans, prompt, &sizes.edge) } else { 0 },
         cloud_bytes: sizes.cloud.map(|cloud| cloud_bytes(&spans, prompt, &cloud)),
         first_token_ms: ms(stats.time_to_first_token.saturating_sub(first_load)),

@@ -1,6 +1,6 @@
 //! Questions, how they are put, and worked answers where they are known.
 
-use crate::eval::{compare::Compare, conclusion};
+use crate::eval::{code::Function, compare::Compare, conclusion};
 
 /// How a choice is to be explained, and concluded with.
 const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
@@ -27,6 +27,8 @@ pub enum Task {
         prompt: String,
         compare: Compare,
     },
+    /// A function, judged by running its tests.
+    Code(Function),
     /// A prompt of any kind; no answer is right or wrong.
     Plain {
         prompt: String,
@@ -64,6 +66,7 @@ impl Example {
                 format!("Question: {question}\nChoices:\n{}\n{CHOICE_FORMAT}", listed.join("\n"))
             }
             Task::Maths { problem, .. } => format!("{}\n{MATHS_FORMAT}", problem.trim()),
+            Task::Code(function) => function.prompt(),
             Task::Judged { prompt, .. } | Task::Plain { prompt } => prompt.clone(),
         }
     }
@@ -74,7 +77,8 @@ impl Example {
             Task::Choice { labels, texts, .. } => conclusion::choice(text, labels, texts),
             Task::Maths { .. } => conclusion::number(text),
             Task::Judged { compare, .. } => compare.conclusion(text),
-            Task::Plain { .. } => None,
+            // What it concludes with is what its tests say.
+            Task::Code(_) | Task::Plain { .. } => None,
         }
     }
 
@@ -86,6 +90,7 @@ impl Example {
                 Some(self.conclusion(text) == Some(conclusion::normal_number(answer)))
             }
             Task::Judged { compare, .. } => Some(compare.is_right(text)),
+            Task::Code(function) => Some(function.passes(text)),
             Task::Plain { .. } => None,
         }
     }
@@ -96,6 +101,7 @@ impl Example {
             Task::Choice { right, .. } => Some(right.clone()),
             Task::Maths { answer, .. } => Some(conclusion::normal_number(answer)),
             Task::Judged { compare, .. } => Some(compare.right()),
+            Task::Code(function) => Some(format!("{} passes its tests", function.name)),
             Task::Plain { .. } => None,
         }
     }

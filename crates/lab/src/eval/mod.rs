@@ -5,19 +5,25 @@
 //!   from bytes with [`encoding`]; [`builtin`]: questions that are built in
 //! - [`example`] makes prompts and judges; [`conclusion`] finds what an answer says, [`compare`]
 //!   whether that is right
+//! - [`code`]: answers that are programs; [`confine`] runs what nobody has read
 //! - [`points`]: what is measured; [`sweep`]: every question at every point, by `models` or by fakes;
 //!   [`costs`]: what an answer cost
-//! - [`results`]: answers as they come in; [`table`]: what they say together
+//! - [`results`]: answers as they come in; [`merge`]: several files as one; [`price`]: what they cost;
+//!   [`table`]: what they say together
 //! - [`mod@run`]: all of it, from a configuration to a table
 
 pub mod builtin;
+pub mod code;
 pub mod compare;
 pub mod conclusion;
+pub mod confine;
 pub mod costs;
 pub mod encoding;
 pub mod example;
+pub mod merge;
 mod models;
 pub mod points;
+pub mod price;
 pub mod read;
 pub mod results;
 mod row;
@@ -29,6 +35,7 @@ pub mod task;
 pub use compare::Compare;
 pub use costs::{Costs, TimeSplit};
 pub use example::{AnswerStyle, Example, Task};
+pub use price::Price;
 pub use read::{ReadError, read};
 pub use results::{
     Outcome, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent, TokenRecord,

@@ -181,6 +181,20 @@ impl Record {
         parse(path, whole_lines(&written))?
             .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
     }
+
+    /// The lines of a file that holds all of it.
+    pub fn lines(&self) -> io::Result<Vec<u8>> {
+        let about = [Line::About(self.about.clone())].into_iter();
+        let points = self.points.iter().cloned().map(Line::Point);
+        let questions = self.questions.iter().cloned().map(Line::Question);
+        let outcomes = self.outcomes.iter().cloned().map(|o| Line::Outcome(Box::new(o)));
+        let mut lines = vec![];
+        for line in about.chain(points).chain(questions).chain(outcomes) {
+            serde_json::to_writer(&mut lines, &line)?;
+            lines.push(b'\n');
+        }
+        Ok(lines)
+    }
 }
 
 #[derive(Debug)]
@@ -288,7 +302,7 @@ fn whole_lines(written: &[u8]) -> &[u8] {
     &written[..end]
 }
 
-fn file_error(path: &Path, source: io::Error) -> ResultsError {
+pub(super) fn file_error(path: &Path, source: io::Error) -> ResultsError {
     ResultsError::File { path: path.to_owned(), source }
 }
 
@@ -315,7 +329,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
     Ok(record)
 }
 
-fn compare(
+pub(super) fn compare(
     path: &Path,
     record: &Record,
     about: &ResultsInfo,

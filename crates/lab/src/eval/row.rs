@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::eval::{
+    code::Function,
     compare::{Compare, Pattern},
     conclusion::{cue::boxes, value},
     example::{AnswerStyle, Example, Task, work_out},
@@ -45,6 +46,7 @@ impl Row {
         let (task, worked) = match task {
             CommonsenseQa | Arc | Mmlu | Builtin => self.choice(style)?,
             Gsm8k | Math => self.maths(task == Gsm8k)?,
+            HumanEval => self.function()?,
             Jsonl => (self.judged()?, self.optional_text("response")?),
             Text => (Task::Plain { prompt: self.text("prompt")? }, self.optional_text("response")?),
         };
@@ -57,6 +59,7 @@ impl Row {
             (self.is_published_sum(), TaskName::Gsm8k),
             (self.has("question"), TaskName::CommonsenseQa),
             (self.has("problem"), TaskName::Math),
+            (self.has("entry_point") && self.has("test"), TaskName::HumanEval),
             (self.has("prompt") && self.has("compare"), TaskName::Jsonl),
             (self.has("prompt"), TaskName::Text),
         ];
@@ -128,6 +131,19 @@ impl Row {
         let worked = without_calculator(worked);
         let worked = format!("{}\nThe answer is \\boxed{{{answer}}}.", worked.trim());
         Ok((Task::Maths { problem, answer }, Some(worked)))
+    }
+
+    fn function(&self) -> Result<(Task, Option<String>), String> {
+        let (stub, tests) = (self.text("prompt")?, self.text("test")?);
+        let name = self.text("entry_point")?;
+        // It is called by this name.
+        let plain = |c: char| c.is_alphanumeric() || c == '_';
+        if !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(format!("entry_point {name:?} is no name of a function"));
+        }
+        let solution = self.optional_text("canonical_solution")?;
+        let worked = solution.map(|body| format!("```python\n{}{body}\n```", stub.trim_start()));
+        Ok((Task::Code(Function { stub, name, tests }), worked))
     }
 
     fn judged(&self) -> Result<Task, String> {
@@ -204,7 +220,8 @@ impl Row {
     }
 
     fn id(&self, place: String) -> Result<String, String> {
-        if self.has("id") { self.scalar("id") } else { Ok(place) }
+        let names = ["id", "task_id"].into_iter().find(|name| self.has(name));
+        names.map_or(Ok(place), |name| self.scalar(name))
     }
 
     fn has(&self, name: &str) -> bool {

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use tandem::Tandem;
 
 use super::{
-    Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, TaskName, models::PairDecoder,
-    points::Points, read, results::claim,
+    Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, Task, TaskName, confine,
+    models::PairDecoder, points::Points, read, results::claim,
 };
 use crate::{Error, progress::Progress, worker::share_work};
 
@@ -68,9 +68,8 @@ pub struct Evaluation {
     questions: HashSet<String>,
 }
 
-/// The questions of a configuration, with a digest of all there are.
-fn questions(config: &EvalConfig) -> Result<(Vec<Example>, String), Error> {
-    let all = read(config.task, &config.data)?;
+/// Those of all questions that a configuration wants, with a digest of all there are.
+fn questions(config: &EvalConfig, all: Vec<Example>) -> Result<(Vec<Example>, String), Error> {
     let digest = digest(&all);
     let most = config.limit.unwrap_or(usize::MAX);
     let examples: Vec<Example> = all.into_iter().skip(config.skip).take(most).collect();
@@ -110,8 +109,18 @@ impl ResultsFile {
 }
 
 impl Evaluation {
+    /// Reads the questions from the files of the configuration.
     pub fn new(tandem: &Tandem, config: EvalConfig) -> Result<Self, Error> {
-        let (examples, data) = questions(&config)?;
+        let all = read(config.task, &config.data)?;
+        Self::of(tandem, config, all)
+    }
+
+    /// With these questions.
+    pub fn of(tandem: &Tandem, config: EvalConfig, all: Vec<Example>) -> Result<Self, Error> {
+        let (examples, data) = questions(&config, all)?;
+        if examples.iter().any(|example| matches!(example.task, Task::Code(_))) {
+            confine::check()?;
+        }
         let (pair, options) = (tandem.pair(), tandem.pair().edge_options()?);
         let info = ResultsInfo {
             version: ResultsInfo::VERSION,

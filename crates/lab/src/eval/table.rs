@@ -9,6 +9,7 @@ use tandem::Mode;
 use crate::{
     eval::{
         costs::TimeSplit,
+        price::Price,
         results::{Outcome, Point, Record},
     },
     statistics::{estimate, median, percentile},
@@ -54,6 +55,13 @@ pub struct Row {
     pub cloud_tokens: usize,
     /// Tokens the cloud read, where it said so.
     pub cloud_prefilled: Option<usize>,
+    /// Tokens the cloud found in its cache, where it said so.
+    pub cloud_cached: Option<usize>,
+    /// Bytes that left this device, an answer.
+    pub sent_bytes_per_answer: f64,
+    /// What a thousand answers cost, at the prices that were stated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money_per_thousand: Option<f64>,
     pub tokens_per_answer: f64,
     pub characters_per_answer: f64,
     /// Gigabytes of weights and caches moved through memory an answer, on both sides.
@@ -95,16 +103,21 @@ pub struct Table {
 
 impl Table {
     pub fn of(record: &Record) -> Self {
-        let seed = record.about.seed;
+        Self::priced(record, None)
+    }
+
+    /// With what answers cost at these prices.
+    pub fn priced(record: &Record, price: Option<Price>) -> Self {
+        let rule = Rule { seed: record.about.seed, price };
         let by_point = ByPoint::new(record);
         let alone = &ModelsAlone::new(by_point.first(Mode::Small), by_point.first(Mode::Large));
         let mut rows = vec![];
         for mode in [Mode::Small, Mode::Joint, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
-                rows.extend(row(point, by_point.get(&point.name), alone, seed));
+                rows.extend(row(point, by_point.get(&point.name), alone, rule));
             }
         }
-        rows.extend(whole_answers(record, &by_point, alone, seed));
+        rows.extend(whole_answers(record, &by_point, alone, rule));
         Self { rows, differences: differences(record, &by_point) }
     }
 }
@@ -163,7 +176,16 @@ impl<'a> ByPoint<'a> {
     }
 }
 
-fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> Option<Row> {
+/// How answers become numbers.
+#[derive(Clone, Copy)]
+struct Rule {
+    /// Which answers are redrawn for the intervals.
+    seed: u64,
+    price: Option<Price>,
+}
+
+fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) -> Option<Row> {
+    let Rule { seed, price } = rule;
     if outcomes.is_empty() {
         return None;
     }
@@ -186,7 +208,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         mode: match point.mode {
             Mode::Small => RowKind::Small,
             Mode::Joint => RowKind::Joint,
-            Mode::Large => RowKind::Large,
+            Mode::Large | Mode::Verify => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),
@@ -202,6 +224,12 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, seed: u64) -> 
         cloud_calls: sum(|o| o.costs.asks),
         cloud_tokens: sum(|o| o.costs.cloud_decoded),
         cloud_prefilled: outcomes.iter().map(|o| o.costs.cloud_prefilled).sum(),
+        cloud_cached: outcomes.iter().map(|o| o.costs.cloud_cached).sum(),
+        sent_bytes_per_answer: sum(|o| o.costs.sent_bytes) as f64 / count,
+        money_per_thousand: price.and_then(|price| {
+            let all: Option<f64> = outcomes.iter().map(|o| price.of(&o.costs)).sum();
+            all.map(|all| all / count * 1000.0)
+        }),
         tokens_per_answer: tokens as f64 / count,
         characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
@@ -231,7 +259,7 @@ fn distinct(text: &str) -> Option<f64> {
 
 /// Choices between whole answers: by each router's trust over the prompt at each budget, and by an
 /// oracle.
-fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed: u64) -> Vec<Row> {
+fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, rule: Rule) -> Vec<Row> {
     let answers = |mode: Mode| -> HashMap<&str, &Outcome> {
         by_point.first(mode).iter().map(|&o| (o.id.as_str(), o)).collect()
     };
@@ -262,7 +290,7 @@ fn whole_answers(record: &Record, by_point: &ByPoint, alone: &ModelsAlone, seed:
             let chosen = spend(&pairs, budget, mode == RowKind::Oracle);
             let (router, budget) = (router.map(str::to_owned), Some(budget));
             let point = Point { name, mode: Mode::Joint, router, budget, ..Point::default() };
-            let row = row(&point, &chosen, alone, seed)?;
+            let row = row(&point, &chosen, alone, rule)?;
             Some(Row { mode, threshold: None, ..row })
         };
         let percent = f64::from((budget * 10_000.0).round()) / 100.0;

@@ -16,6 +16,8 @@ pub enum TaskName {
     Gsm8k,
     /// Mathematics; the answer is a number or a formula.
     Math,
+    /// Functions to write; an answer is right if it passes their tests.
+    HumanEval,
     /// Prompts of any kind, with an answer and how to compare it.
     Jsonl,
     /// Prompts of any kind; no answer is right or wrong.
@@ -26,15 +28,16 @@ pub enum TaskName {
 
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
-    "no task is called {0:?}; there are commonsenseqa, arc, mmlu, gsm8k, math, jsonl, text and builtin"
+    "no task is called {0:?}; there are commonsenseqa, arc, mmlu, gsm8k, math, humaneval, jsonl, text \
+     and builtin"
 )]
 pub struct UnknownTask(pub String);
 
 impl TaskName {
     /// All of them, in the order in which help texts list them.
-    pub const fn all() -> [Self; 8] {
+    pub const fn all() -> [Self; 9] {
         use TaskName::*;
-        [CommonsenseQa, Arc, Mmlu, Gsm8k, Math, Jsonl, Text, Builtin]
+        [CommonsenseQa, Arc, Mmlu, Gsm8k, Math, HumanEval, Jsonl, Text, Builtin]
     }
 
     pub const fn name(self) -> &'static str {
@@ -44,6 +47,7 @@ impl TaskName {
             Self::Mmlu => "mmlu",
             Self::Gsm8k => "gsm8k",
             Self::Math => "math",
+            Self::HumanEval => "humaneval",
             Self::Jsonl => "jsonl",
             Self::Text => "text",
             Self::Builtin => "builtin",
@@ -54,6 +58,7 @@ impl TaskName {
     pub const fn max_tokens(self) -> usize {
         match self {
             Self::Gsm8k | Self::Math => 1024,
+            Self::HumanEval => 512,
             _ => 160,
         }
     }
@@ -72,6 +77,7 @@ impl TaskName {
             Self::Math => {
                 "a JSON object with problem and answer, or a solution with the answer in \\boxed{}"
             }
+            Self::HumanEval => "a JSON object with prompt, test and entry_point",
             Self::Jsonl => {
                 "a JSON object with prompt, answer (or a list of them) and compare: exact, choice, \
                  number, contains or regex"

@@ -4,6 +4,7 @@
 //! - `readings`: the table's rows by router and delay; `measure`: what they are worth
 //! - `calibration`: whether scores know which answers are right; `examples`: answers to look at
 //! - `pictures`: which plots there are; `plots`: how they are drawn
+//! - `router`: what is said of a router that was just made
 //! - [`ReportFiles`]: from files of results to files
 //! - `grid`, `numbers`: tables and numbers in words; `template`: the whole
 
@@ -16,6 +17,7 @@ mod numbers;
 mod pictures;
 mod plots;
 mod readings;
+mod router;
 mod section;
 mod template;
 #[cfg(test)]
@@ -28,6 +30,7 @@ use crate::eval::results::Record;
 use section::{Section, TaskSummary};
 
 pub use files::ReportFiles;
+pub use router::RouterSection;
 
 #[derive(Debug, Error)]
 pub enum ReportError {
@@ -40,6 +43,8 @@ pub enum ReportError {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     title: String,
+    /// The router that it is about, if it was just made.
+    router: Option<RouterSection>,
     sections: Vec<Section>,
 }
 
@@ -63,7 +68,13 @@ impl Report {
         }
         let mut names = tasks;
         names.dedup();
-        Ok(Self { title: format!("Tandem, measured: {}", names.join(", ")), sections })
+        let title = format!("Tandem, measured: {}", names.join(", "));
+        Ok(Self { title, router: None, sections })
+    }
+
+    /// With what training says of the router of a preset, and under the preset's name.
+    pub fn with_router(self, preset: String, router: RouterSection) -> Self {
+        Self { title: format!("Tandem, tuned: {preset}"), router: Some(router), ..self }
     }
 
     /// As one file that needs no other.

@@ -48,7 +48,7 @@ fn outcome(number: usize, point: &Point) -> Outcome {
     let cloud = match point.mode {
         Mode::Small => 0,
         Mode::Joint => (point.budget.unwrap_or(0.0) * 10.0).ceil() as usize,
-        Mode::Large => 10,
+        Mode::Large | Mode::Verify => 10,
     };
     let better = match point.router.as_deref() {
         Some("trained") => 6 * cloud,

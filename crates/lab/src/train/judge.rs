@@ -36,8 +36,8 @@ pub(super) fn curves(scored: &[Scored]) -> Curves {
 
 /// Thresholds by the share of positions they ask at.
 pub(super) fn calibrate(scores: &[f32]) -> Calibration {
-    let positions: Vec<_> = scores.iter().map(|&score| (score, 1)).collect();
-    thresholds(&positions, positions.len())
+    let positions: Vec<_> = scores.iter().map(|&score| (score, 1.0)).collect();
+    thresholds(&positions, positions.len() as f32)
 }
 
 /// The share of scores below 0.1, 0.2 … 0.9.

@@ -46,7 +46,10 @@ pub(super) fn truth(objective: Objective, sample: &Sample) -> Option<bool> {
         Objective::Citer | Objective::CoLlm => labelled,
         Objective::CiterS => match sample.label_source {
             LabelSource::RollOut | LabelSource::Neither | LabelSource::Joint => None,
-            LabelSource::Edge | LabelSource::Cloud | LabelSource::Traffic => labelled,
+            LabelSource::Edge
+            | LabelSource::Cloud
+            | LabelSource::Likelihood
+            | LabelSource::Traffic => labelled,
         },
         Objective::Agree => sample.agrees,
     }

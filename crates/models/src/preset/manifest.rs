@@ -3,7 +3,7 @@
 use std::{
     fmt, fs,
     io::Read,
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 1 << 16;
 
 /// A manifest whose values have been checked.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The version of the format. It is checked before the rest is read, because later versions may
@@ -32,27 +32,36 @@ pub struct Manifest {
     pub license: String,
     pub edge: ModelPart,
     /// `None` if it works with any large model.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud: Option<ModelPart>,
     /// One for each kind of edge that it can be used with.
-    #[serde(default, rename = "router")]
+    #[serde(default, rename = "router", skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterPart>,
+    /// From shares to thresholds, for routers that need no training.
+    #[serde(default, rename = "table", skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TablePart>,
     #[serde(default)]
     pub defaults: Defaults,
 }
 
 /// A model that the preset is for, and its adapter.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPart {
     /// The model's name, as in the catalog if it is there.
     pub model: String,
-    /// The hash of its GGUF file.
+    /// The hash of its GGUF file, or of its ONNX file.
     pub sha256: String,
+    /// Where it was when the preset was made, if it has no name in the catalog. Used as long as it
+    /// is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterPart>,
 }
 
 /// A LoRA adapter in the folder.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterPart {
     pub file: String,
@@ -67,12 +76,24 @@ fn default_scale() -> f32 {
 }
 
 /// A router in the folder.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouterPart {
     pub edge: EdgeKind,
     pub file: String,
     pub sha256: String,
+}
+
+/// Which threshold of a router that needs no training asks for which share of tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TablePart {
+    /// `top1`, `margin` or `entropy`.
+    pub router: String,
+    /// The fingerprint of the edge it was measured with, as `tandem router calibrate` prints it.
+    pub model: String,
+    /// Pairs of share and threshold, both rising.
+    pub points: Vec<(f32, f32)>,
 }
 
 /// How the small model's weights are stored. A router reads hidden states, which depend on it.
@@ -102,16 +123,45 @@ impl fmt::Display for EdgeKind {
 }
 
 /// The settings used where the user gives none; at most one of them is set.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
     /// The share of tokens from the cloud, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f32>,
     /// The score below which the cloud is asked, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f32>,
 }
 
 impl Manifest {
+    /// A manifest for a folder with this name. The name's letters that none may have become `-`.
+    pub fn new(name: &str, description: String, license: String, edge: ModelPart) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let name: String = name.chars().map(plain).collect();
+        let name = name.trim_start_matches('.');
+        let name = if name.is_empty() { "preset".to_owned() } else { name.to_owned() };
+        let defaults = Defaults::default();
+        Self {
+            _version: VERSION,
+            name,
+            description,
+            license,
+            edge,
+            cloud: None,
+            routers: vec![],
+            tables: vec![],
+            defaults,
+        }
+    }
+
+    /// The text of the file, once its values are checked. The error is the end of a sentence that
+    /// begins with the file's name.
+    pub fn to_toml(&self) -> Result<String, String> {
+        self.check()?;
+        toml::to_string(self).map_err(|error| format!("cannot be written: {error}"))
+    }
+
     /// Reads a manifest and checks its values.
     pub fn read(path: &Path) -> Result<Self, PresetError> {
         let unreadable = |source| PresetError::Unreadable { path: path.into(), source };
@@ -182,6 +232,17 @@ impl Manifest {
                 return Err(format!("names two routers for {} edges", part.edge));
             }
         }
+        for TablePart { router, points, .. } in &self.tables {
+            let valid = |(share, threshold): &(f32, f32)| {
+                (0.0..=1.0).contains(share) && (0.0..=1.0).contains(threshold)
+            };
+            let rising = points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+            if points.is_empty() || !rising || !points.iter().all(valid) {
+                return Err(format!(
+                    "has a table for {router} whose shares and thresholds do not rise from 0 to 1"
+                ));
+            }
+        }
         let Defaults { budget, threshold } = self.defaults;
         if budget.is_some() && threshold.is_some() {
             return Err("has a default budget and a default threshold: one is enough".into());
@@ -249,6 +310,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_manifest_is_read_as_it_was_written() {
+        let path = Some("/models/small model.gguf".into());
+        let edge = ModelPart { model: "small".into(), sha256: HASH.into(), path, adapter: None };
+        let mut manifest = Manifest::new("my preset", "Poems".into(), "MIT".into(), edge);
+        let (edge, file, sha256) = (EdgeKind::OnnxInt4, "r.safetensors".into(), HASH.into());
+        manifest.routers.push(RouterPart { edge, file, sha256 });
+        manifest.defaults.budget = Some(0.07);
+        let again = Manifest::parse(&manifest.to_toml().unwrap()).unwrap();
+        assert_eq!((again.name.as_str(), again.defaults.budget), ("my-preset", Some(0.07)));
+        assert_eq!(again.edge.path, manifest.edge.path);
+        assert!(again.cloud.is_none() && again.router(EdgeKind::OnnxInt4).is_some());
+        manifest.routers.clear();
+        assert!(manifest.to_toml().unwrap_err().contains("neither"));
+    }
+
+    #[test]
     fn kinds_are_written_as_they_are_read() {
         for part in ["gguf", "onnx-fp32", "onnx-fp16", "onnx-bf16", "onnx-int8", "onnx-int4"] {
             let manifest = Manifest::parse(&text().replace("onnx-int8", part)).unwrap();
@@ -278,6 +355,11 @@ pub(crate) mod tests {
                 "[defaults]",
                 "[[router]]\nedge = 'onnx-int8'\nfile = 'x'\nsha256 = ''\n[defaults]",
                 "two routers for onnx-int8",
+            ),
+            (
+                "[defaults]",
+                "[[table]]\nrouter = 'top1'\nmodel = 'm'\npoints = [[0.1, 0.5], [0.2, 0.4]]\n[defaults]",
+                "do not rise",
             ),
             ("[edge]", "[edge", "line 5"),
         ] {

@@ -15,7 +15,7 @@ use std::{
 use thiserror::Error;
 
 pub use self::{
-    manifest::{AdapterPart, Defaults, EdgeKind, Manifest, ModelPart, RouterPart},
+    manifest::{AdapterPart, Defaults, EdgeKind, Manifest, ModelPart, RouterPart, TablePart},
     search::{PresetEntry, SearchPath},
 };
 use crate::digest;

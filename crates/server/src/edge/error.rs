@@ -46,7 +46,7 @@ impl From<tandem::Error> for ApiError {
         use tandem::Error;
         match error {
             Error::NoCloud(_) => {
-                let message = "there is no cloud here, and tandem-large is the cloud's alone";
+                let message = "there is no cloud here, and this mode needs it";
                 Self::invalid(message).param("model")
             }
             Error::Busy => Self::busy(),
@@ -62,6 +62,7 @@ impl From<tandem::Error> for ApiError {
             Error::Engine(error @ EngineError::Template { .. }) => {
                 Self::invalid(error.to_string()).param("messages")
             }
+            Error::Grammar(_) => Self::invalid(error.to_string()).code("invalid_grammar"),
             Error::CloudTemplate(_) => Self::invalid(error.to_string()),
             other => Self::internal(&other),
         }
@@ -76,6 +77,9 @@ impl From<SessionError> for ApiError {
                 let message =
                     format!("the prompt has {tokens} tokens and the context holds {context}");
                 Self::invalid(message).code("context_length_exceeded")
+            }
+            SessionError::Constraint(error) => {
+                Self::invalid(error.to_string()).code("invalid_grammar")
             }
             SessionError::Sampling(error @ SamplingError::OutOfRange { .. }) => {
                 Self::invalid(error.to_string())

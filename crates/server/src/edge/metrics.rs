@@ -17,6 +17,8 @@ pub struct Metrics {
     pub requests: RequestCounter,
     tokens: Labelled,
     asks: Counter,
+    speculation: Labelled,
+    void_steps: Counter,
     fallbacks: Counter,
     cancelled: Counter,
     prefilled: Labelled,
@@ -33,6 +35,7 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("tandem");
         let r = &mut registry;
         let fallbacks = "Times the edge stood in for a cloud that could not be had";
+        let speculation = "Asks during which the edge went on, by what came of it";
         let prefilled = "Tokens read before the first was written, by side";
         let first = "From taking a seat to the first token";
         let first_buckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -42,6 +45,8 @@ impl Default for Metrics {
             requests: RequestCounter::new(r),
             tokens: register(r, "tokens", "Tokens written, by who wrote them"),
             asks: register(r, "asks", "Times the cloud answered"),
+            speculation: register(r, "asks_hidden", speculation),
+            void_steps: register(r, "void_steps", "Tokens the edge read in vain while it waited"),
             fallbacks: register(r, "fallbacks", fallbacks),
             cancelled: register(r, "cancelled", "Texts whose readers went away"),
             prefilled: register(r, "prefilled_tokens", prefilled),
@@ -76,6 +81,15 @@ impl Metrics {
             self.tokens.get_or_create(&[("source", source.into())]).inc_by(count as u64);
         }
         self.asks.inc_by(stats.asks as u64);
+        for (outcome, count) in [
+            ("confirmed", stats.confirmed_asks),
+            ("contradicted", stats.contradicted_asks),
+            ("foreseen", stats.foreseen_asks),
+            ("void", stats.void_asks),
+        ] {
+            self.speculation.get_or_create(&[("outcome", outcome.into())]).inc_by(count as u64);
+        }
+        self.void_steps.inc_by(stats.void_steps as u64);
         self.fallbacks.inc_by(stats.fallbacks as u64);
         self.sent.inc_by(stats.sent_bytes as u64);
         for (side, prefilled, cached) in [

@@ -8,6 +8,7 @@
 //! - `request`: what is asked, read and then checked
 //! - `writer`: takes a seat of the pair and makes the texts in a task of its own
 //! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
+//! - `faces`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
 //! - `error`: what callers may know of failures; `metrics`: figures
 //! - `routes`: one file a route; `schema`: types of other crates, for the document
 
@@ -15,6 +16,7 @@ mod answer;
 mod browser;
 pub mod config;
 mod error;
+mod faces;
 mod metrics;
 mod request;
 mod routes;
@@ -80,13 +82,27 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
     let app = Router::new()
         .route("/v1/chat/completions", post(routes::chat::chat::<P>))
         .route("/v1/completions", post(routes::completions::completions::<P>))
+        .route("/v1/responses", post(faces::responses::responses::<P>))
+        .route("/v1/embeddings", post(faces::embeddings::embeddings))
+        .route("/v1/messages", post(faces::anthropic::messages::<P>))
+        .route("/v1/messages/count_tokens", post(faces::anthropic::count_tokens::<P>))
+        .route("/api/chat", post(faces::ollama::chat::<P>))
+        .route("/api/generate", post(faces::ollama::generate::<P>))
+        .route("/api/tags", get(faces::ollama::tags::<P>))
+        .route("/api/ps", get(faces::ollama::ps::<P>))
+        .route("/api/show", post(faces::ollama::show::<P>))
+        .route("/api/embed", post(faces::embeddings::embeddings))
+        .route("/api/embeddings", post(faces::embeddings::embeddings))
         .route("/v1/models", get(routes::models::models))
         .route("/v1/models/{id}", get(routes::models::model))
         .route("/v1/tandem", get(routes::tandem::tandem::<P>))
         .route("/metrics", get(routes::metrics::metrics::<P>))
         .layer(middleware::from_fn_with_state(quotas, http::quota::check_quota))
         .layer(middleware::from_fn_with_state(access.clone(), http::access::check_key))
+        .layer(middleware::from_fn(faces::key::translate))
+        .route("/api/version", get(faces::ollama::version))
         .route("/health", get(routes::health::health::<P>))
+        .route("/ready", get(routes::health::ready::<P>))
         .route("/openapi.json", get(routes::openapi::openapi))
         .route("/", get(routes::page::page))
         .route("/{file}", get(routes::page::file))
@@ -100,4 +116,5 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
         None => app,
     };
     app.layer(middleware::from_fn(browser::security_headers))
+        .layer(middleware::from_fn(http::request_id::name))
 }

@@ -25,13 +25,15 @@ pub struct CompletionRequest {
     parameters: GenerationParameters,
 }
 
-/// Who writes: the small model alone, both, or the large one alone.
+/// Who writes: the small model alone, both, the large one alone, or the large one judging the small one's
+/// drafts.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Mode {
     Small,
     Joint,
     Large,
+    Verify,
 }
 
 /// Where the cloud is: in this process, elsewhere or nowhere.
@@ -115,6 +117,16 @@ pub struct Stats {
     edge_cached: usize,
     /// Times the edge stood in for a cloud that could not be had.
     fallbacks: usize,
+    /// Answers that were the edge's own choice, where it had gone on behind that.
+    confirmed_asks: usize,
+    /// Answers that were another token, where the edge had gone on: that was in vain.
+    contradicted_asks: usize,
+    /// Doubtful places whose answer had come with an earlier one; not among `asks`.
+    foreseen_asks: usize,
+    /// Asks whose answer was not used, because the text went another way; not among `asks`.
+    void_asks: usize,
+    /// Tokens that the edge read in vain.
+    void_steps: usize,
     /// Bytes that left this device for the cloud.
     sent_bytes: usize,
     characters: usize,
@@ -146,6 +158,8 @@ pub struct Times {
     cloud_decode_ms: f64,
     /// The rest of an ask: the way there and back.
     network_ms: f64,
+    /// The part of an ask in which the edge went on; in none of the others.
+    hidden_ms: f64,
 }
 
 /// One accepted token.
@@ -165,18 +179,46 @@ pub struct Token {
     /// Whether the cloud could have been asked here; absent while that is not known.
     #[schema(nullable = false)]
     eligible: Option<bool>,
+    /// What the form that the text is held to had to do with the token; absent where nothing.
+    #[schema(nullable = false)]
+    constrained: Option<Constrained>,
     /// `text` on what the cloud wrote where ids cannot travel; no fault.
     degraded: Option<Exchange>,
     /// Where its time went; for a word of several tokens, all on the first.
     times: Times,
     /// On the first token of an answer of the cloud.
     cloud: Option<AskUsage>,
+    /// How it stood to what the edge wrote while an answer was on its way; absent where it waited.
+    #[schema(nullable = false)]
+    speculation: Option<Speculation>,
     /// What the edge held likeliest here.
     #[schema(nullable = false)]
     alternatives: Option<Vec<Alternative>>,
     /// What left this device for this token.
     #[schema(nullable = false)]
     sent: Option<String>,
+}
+
+/// How a token stood to what the edge wrote while an answer was on its way: read before it was certain
+/// that the text would come here; the cloud's answer, as expected; another one; or one that had come with
+/// an earlier answer.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Speculation {
+    Provisional,
+    Confirmed,
+    Contradicted,
+    Foreseen,
+}
+
+/// Nothing else could come here; what the cloud wrote could not come and this is the edge's best; or it
+/// closes JSON that would reach its limit.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub enum Constrained {
+    Forced,
+    Replaced,
+    Closed,
 }
 
 /// What an ask cost the cloud, by its own count; null where it does not say.

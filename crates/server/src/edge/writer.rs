@@ -5,8 +5,8 @@
 
 use std::{pin::pin, sync::Arc};
 
-use decode::{Accepted, FinishReason, Span, Times, Token};
-use tandem::{Generation, Lease, Mode, Owner, Pair};
+use decode::{Accepted, Constraint, FinishReason, Span, Times, Token};
+use tandem::{Generation, Lease, Mode, Owner, Pair, ResolvedRequest};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout_at},
@@ -56,6 +56,14 @@ pub async fn start<P: Pair>(
     request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
     let caller = quota::caller();
     let admission = server.tandem.admit().await?;
+    let constraint = match &request.grammar {
+        Some(grammar) => Some(server.tandem.constraint(grammar).await?),
+        None => None,
+    };
+    let constraint = match request.biases.as_slice() {
+        [] => constraint,
+        biases => Some(engine::grammar::biased(constraint, biases.to_vec())),
+    };
     let mut prompts = vec![];
     for prompt in &request.prompts {
         prompts.push(server.tandem.tokens(request.mode, prompt).await?);
@@ -65,7 +73,7 @@ pub async fn start<P: Pair>(
     let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, caller, events, deadline };
+        let writer = Writer { server, request, caller, constraint, events, deadline };
         writer.write_all(lease, &prompts).await;
     });
     Ok(receiver)
@@ -75,6 +83,7 @@ struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
     caller: KeyId,
+    constraint: Option<Box<dyn Constraint>>,
     events: mpsc::Sender<Event>,
     deadline: Instant,
 }
@@ -124,6 +133,7 @@ impl<P: Pair> Writer<P> {
         tokens: &[Token],
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
+        let request = ResolvedRequest { constraint: self.constraint.clone(), ..request };
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
         let stats = generation.transcript().stats();
@@ -204,6 +214,7 @@ fn whole(span: Span, shown: &[Accepted]) -> Vec<Accepted> {
             text: rest,
             times: Times::default(),
             cloud: None,
+            speculation: None,
             logprob: None,
             alternatives: vec![],
             sent: None,

@@ -11,6 +11,7 @@ pub mod body;
 pub mod error;
 pub mod metrics;
 pub mod quota;
+pub mod request_id;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;

@@ -14,11 +14,15 @@ async fn about_itself() {
     assert_eq!(about["cloud"], json!({ "name": "fake-large", "place": "embedded" }));
     assert_eq!(about["bar"], json!({ "threshold": 0.5 }));
     assert_eq!(about["router"], json!({ "name": "top1", "trained": false }));
+    // The slider of the page follows this: both numbers rise.
+    let table = about["tables"]["top1"].as_array().unwrap();
+    let pair = |point: &Value| (point[0].as_f64().unwrap(), point[1].as_f64().unwrap());
+    assert!(table.is_sorted_by(|a, b| pair(a).0 < pair(b).0 && pair(a).1 <= pair(b).1));
     let health: Value = server.get("/health").await.json().await.unwrap();
     assert_eq!((&health["status"], &health["running"]), (&json!("ok"), &json!(0)));
     let models: Value = server.get("/v1/models").await.json().await.unwrap();
     let ids: Vec<_> = models["data"].as_array().unwrap().iter().map(|m| &m["id"]).collect();
-    assert_eq!(ids, ["tandem-joint", "tandem-small", "tandem-large"]);
+    assert_eq!(ids, ["tandem-joint", "tandem-small", "tandem-large", "tandem-verify"]);
     let one: Value = server.get("/v1/models/tandem-small").await.json().await.unwrap();
     assert_eq!(one["id"], "tandem-small");
     assert_eq!(server.get("/v1/models/gpt-4").await.status(), 404);

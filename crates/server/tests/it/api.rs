@@ -261,11 +261,9 @@ async fn completions_continue_texts() {
 async fn what_would_change_the_answer_is_refused_by_name() {
     let server = start(Scripted::default(), config()).await;
     for (field, value) in [
-        ("tools", json!([{ "type": "function" }])),
         ("tool_choice", json!("required")),
         ("functions", json!([{ "name": "f" }])),
-        ("response_format", json!({ "type": "json_object" })),
-        ("logit_bias", json!({ "5": 10 })),
+        ("logit_bias", json!(5)),
         ("modalities", json!(["audio"])),
         ("audio", json!({ "voice": "x" })),
         ("reasoning_effort", json!("high")),
@@ -313,7 +311,8 @@ async fn what_would_change_the_answer_is_refused_by_name() {
         assert_eq!((status, &error["param"]), (400, &json!(named)), "{error}");
     }
     for (message, named) in [
-        (json!({ "role": "tool", "content": "x" }), "messages[0].role"),
+        (json!({ "role": "function", "content": "x" }), "messages[0].role"),
+        (json!({ "role": "tool" }), "messages[0].content"),
         (json!({ "role": "king", "content": "x" }), "messages[0].role"),
         (json!({ "role": "user" }), "messages[0].content"),
         (json!({ "role": "user", "content": 5 }), "messages[0].content"),
@@ -321,7 +320,11 @@ async fn what_would_change_the_answer_is_refused_by_name() {
             json!({ "role": "user", "content": [{ "type": "image_url" }] }),
             "messages[0].content[0].type",
         ),
-        (json!({ "role": "assistant", "tool_calls": [1] }), "messages[0].tool_calls"),
+        (json!({ "role": "assistant", "tool_calls": [1] }), "messages[0].tool_calls[0]"),
+        (
+            json!({ "role": "user", "content": "x", "tool_calls": [{ "function": { "name": "f" } }] }),
+            "messages[0].tool_calls",
+        ),
         (json!({ "role": "user", "content": [{ "type": "text" }, "x"] }), "messages[0].content[1]"),
         (json!({ "role": "user", "content": "x", "mood": 1 }), "messages[0].mood"),
         (json!({ "role": 7, "content": "x" }), "messages[0].role"),
@@ -336,9 +339,12 @@ async fn what_would_change_the_answer_is_refused_by_name() {
         ("frobnicate", json!(1), json!("unknown_parameter")),
         ("tandem", json!({ "modus": 1 }), json!("unknown_parameter")),
         ("suffix", json!("x"), json!("unknown_parameter")),
-        ("tools", json!([1]), json!("unsupported_parameter")),
-        ("tool_choice", json!("required"), json!("unsupported_parameter")),
-        ("messages", json!([{ "role": "tool", "content": "x" }]), json!("unsupported_parameter")),
+        ("functions", json!([{ "name": "f" }]), json!("unsupported_parameter")),
+        (
+            "messages",
+            json!([{ "role": "function", "content": "x" }]),
+            json!("unsupported_parameter"),
+        ),
         ("temperature", json!(3), Value::Null),
         ("temperature", json!("warm"), Value::Null),
     ] {

@@ -107,7 +107,7 @@ async fn every_route_is_there_and_says_what_the_document_says() {
     assert_eq!(document.0["info"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(document.0["openapi"], "3.1.0");
     let paths = document.0["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 10);
+    assert_eq!(paths.len(), 11);
     for (path, methods) in paths {
         let address = path.replace("{id}", "tandem-small").replace("{file}", "page.js");
         for name in methods.as_object().unwrap().keys() {
@@ -141,7 +141,12 @@ async fn answers_are_as_described_whole_and_in_chunks() {
                 let tandem = json!({ "mode": mode, "threshold": 0.6, "trace": true });
                 let chat = json!({ "messages": user("Tell me"), "stream": stream, "tandem": tandem,
                     "logprobs": true, "top_logprobs": 2, "stream_options": { "include_usage": true } });
-                for told in good(&server, &document, CHAT, chat).await {
+                let form = json!({ "messages": user("Tell me"), "stream": stream, "tandem": tandem,
+                    "response_format": { "type": "json_schema", "json_schema": {
+                        "name": "x", "schema": { "enum": [" the cat", " the mat"] } } } });
+                let mut answers = good(&server, &document, CHAT, chat).await;
+                answers.extend(good(&server, &document, CHAT, form).await);
+                for told in answers {
                     let tokens = told["tandem"].get("trace").or(told["tandem"].get("tokens"));
                     for token in tokens.into_iter().flat_map(|t| t.as_array().unwrap()) {
                         token_fields.extend(token.as_object().unwrap().keys().cloned());
@@ -250,6 +255,7 @@ async fn the_document_and_the_server_refuse_the_same() {
         (CHAT, &chat, "messages", user("y"), json!([["user", "a list"]])),
         (CHAT, &chat, "logprobs", json!(true), json!(1)),
         (CHAT, &chat, "top_logprobs", json!(0), json!(21)),
+        (CHAT, &chat, "response_format", json!({ "type": "text" }), json!({ "type": "xml" })),
         (CHAT, &chat, "model", json!("tandem-small"), json!("gpt-4")),
         (CHAT, &chat, "stream", json!(false), json!("yes")),
         (CHAT, &chat, "stream_options", json!({}), json!(["include_usage"])),

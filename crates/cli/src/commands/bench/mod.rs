@@ -3,8 +3,12 @@
 #[cfg(feature = "lab")]
 mod agree;
 mod ask;
+#[cfg(feature = "lab")]
+mod budget;
 mod edge;
 mod joint;
+#[cfg(feature = "lab")]
+mod network;
 #[cfg(feature = "lab")]
 mod original;
 mod serve;
@@ -22,6 +26,14 @@ pub async fn bench(command: BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Agree(args) => agree::agree(args).await?,
         #[cfg(feature = "lab")]
         BenchCommand::Original(args) => original::original(*args).await?,
+        #[cfg(feature = "lab")]
+        BenchCommand::Network(args) => network::network(*args).await?,
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Network(args) => return args.refuse("bench network"),
+        #[cfg(feature = "lab")]
+        BenchCommand::Budget(args) => return budget::budget(*args).await,
+        #[cfg(not(feature = "lab"))]
+        BenchCommand::Budget(args) => return args.refuse("bench budget"),
         #[cfg(not(feature = "lab"))]
         BenchCommand::Agree(args) => return args.refuse("bench agree"),
         #[cfg(not(feature = "lab"))]

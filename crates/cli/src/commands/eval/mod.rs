@@ -2,10 +2,12 @@
 
 mod print;
 
+pub use print::print_table;
+
 use std::{process::ExitCode, sync::Arc};
 
 use lab::eval::{
-    EvalConfig, Evaluation,
+    EvalConfig, Evaluation, Table, merge,
     points::{Points, Target},
     run::{ResultsFile, ResultsPath},
 };
@@ -13,13 +15,18 @@ use router::RouterKind;
 use tandem::{NamedRouter, Store, Tandem};
 
 use crate::{
-    args::{Baseline, EvalArgs},
-    config::note_fallback,
+    args::{Baseline, EvalArgs, EvalCommand, MergeArgs},
+    config::{UsageError, note_fallback},
     progress::Bar,
-    show::say,
+    show::{print_json, say},
 };
 
 pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
+    let task = match (args.command.take(), args.task) {
+        (Some(EvalCommand::Merge(args)), _) => return merge_files(&args),
+        (None, Some(task)) => task,
+        (None, None) => return Err(UsageError("name a task".into()).into()),
+    };
     args.pair.cloud.place.require_cloud("the cloud is part of what is measured")?;
     // The delay is a point's own.
     let networks = std::mem::take(&mut args.pair.cloud.place.simulate_rtt);
@@ -46,14 +53,14 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         networks,
     };
     let config = EvalConfig {
-        task: args.task,
+        task,
         data: args.data,
         skip: args.skip,
         limit: args.limit,
         points,
         results: ResultsFile { path, fresh: args.fresh },
         parallel: args.parallel,
-        max_tokens: args.max_tokens.unwrap_or_else(|| args.task.max_tokens()),
+        max_tokens: args.max_tokens.unwrap_or_else(|| task.max_tokens()),
         seed: args.seed,
         system: args.system,
     };
@@ -70,14 +77,32 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(130));
         }
     };
-    print::print(&evaluation.table(), time, args.json)?;
+    let table = Table::priced(&evaluation.record(), args.price);
+    print::print(&table, time, args.json)?;
     say(&format!("results: {path}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `tandem eval merge`.
+fn merge_files(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let merged = merge::merge(&args.results).map_err(lab::Error::from)?;
+    merge::write(&merged.record, &args.output).map_err(lab::Error::from)?;
+    if merged.repeated > 0 {
+        say(&format!("{} answers are in several files; the first one counts", merged.repeated));
+    }
+    let table = Table::priced(&merged.record, args.price);
+    if args.json {
+        print_json(&table)?;
+    } else {
+        print_table(&table)?;
+    }
+    say(&format!("results: {}", args.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Those that were named, and the baselines.
 fn routers(args: &EvalArgs, tandem: &Tandem) -> anyhow::Result<Vec<NamedRouter>> {
-    let (store, edge) = (Store::open()?, tandem.pair().edge_options()?);
+    let (store, edge) = (args.pair.edge.store()?, tandem.pair().edge_options()?);
     let mut routers = match args.router.as_slice() {
         [] => vec![tandem.routers().own().clone()],
         some => {
@@ -94,7 +119,7 @@ fn routers(args: &EvalArgs, tandem: &Tandem) -> anyhow::Result<Vec<NamedRouter>>
             Baseline::Margin => RouterKind::Margin,
         };
         if !routers.iter().any(|router| router.name() == kind.to_string()) {
-            routers.push(kind.into());
+            routers.push(NamedRouter::choose(Some(&kind.into()), &store, &edge)?);
         }
     }
     Ok(routers)

@@ -19,6 +19,16 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
         });
         return print_json(&value);
     }
+    print_table(table)?;
+    if let Some(overhead) = overhead {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, time.wall.as_secs_f64())?;
+    }
+    Ok(())
+}
+
+/// The table, for people.
+pub fn print_table(table: &Table) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
     let head =
@@ -26,6 +36,17 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     writeln!(out, "{:width$} {head}", "")?;
     for row in &table.rows {
         writeln!(out, "{:width$} {}", row.name, line(row))?;
+    }
+    if table.rows.iter().any(|row| row.money_per_thousand.is_some()) {
+        for row in &table.rows {
+            let Some(money) = row.money_per_thousand else { continue };
+            let sent = row.sent_bytes_per_answer / 1000.0;
+            writeln!(
+                out,
+                "{:width$} {money:.4} a thousand answers, {sent:.1} kB sent each",
+                row.name
+            )?;
+        }
     }
     let cut: Vec<_> = table.rows.iter().filter(|row| row.cut > 0).collect();
     if !cut.is_empty() {
@@ -36,9 +57,6 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     for d in &table.differences {
         let (of, to) = (&d.of, &d.to);
         writeln!(out, "{of} − {to}: {:+.3} ({:+.3}..{:+.3})", d.accuracy, d.low, d.high)?;
-    }
-    if let Some(overhead) = overhead {
-        writeln!(out, "harness: {:.1} % of {:.1} s", overhead * 100.0, time.wall.as_secs_f64())?;
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use lab::{
-    collect::{CollectConfig, collect as run},
-    eval::AnswerStyle,
+    collect::{CollectConfig, LabelRule, collect as run},
+    eval::{AnswerStyle, Example},
 };
-use tandem::{Mode, NamedRouter, Store};
+use tandem::{Mode, NamedRouter};
 
 use crate::{args::CollectArgs, progress::Bar, show::say};
 
@@ -14,23 +14,29 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
     args.pair.cloud.place.require_cloud("the cloud is part of what is collected")?;
     let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
     let tandem = builder.seats(args.parallel).build()?;
-    let second_round = match &args.router {
+    let joint = match &args.router {
         Some(router) => {
             let edge = tandem.pair().edge_options()?;
-            let router = NamedRouter::choose(Some(router), &Store::open()?, &edge)?;
+            let router = NamedRouter::choose(Some(router), &args.pair.edge.store()?, &edge)?;
             Some((router, args.threshold))
         }
         None => None,
     };
+    let style = if args.answer_first { AnswerStyle::AnswerFirst } else { AnswerStyle::AsGiven };
+    let mut examples = vec![];
+    for path in &args.data {
+        examples.extend(Example::read(path, style)?);
+    }
+    examples.retain(|example| example.worked.is_some());
+    examples.truncate(args.limit.unwrap_or(usize::MAX));
     let config = CollectConfig {
-        data: args.data,
-        worked: if args.answer_first { AnswerStyle::AnswerFirst } else { AnswerStyle::AsGiven },
-        limit: args.limit,
+        examples,
+        labels: LabelRule::Reference,
         output: args.output,
         rollouts: args.rollouts,
         roll_out_asks: args.roll_out_asks,
         rollouts_only: args.rollouts_only,
-        second_round,
+        joint,
         parallel: args.parallel,
         seed: args.seed,
         max_tokens: args.max_tokens,

@@ -13,11 +13,18 @@ use crate::common::{SMALL, interrupt, run_with_input, tandem};
 #[test]
 fn a_conversation_with_commands() {
     let folder = tempfile::tempdir().unwrap();
-    let lines = "What is the capital of France?\nAnd of Italy?\n/mode small\n/threshold 7\n/nonsense\n/help\n\
-                 /reset\nAnd of Italy?\n/quit\nnever read\n";
+    let saved = folder.path().join("chat.json");
+    let file = saved.display();
+    let lines = format!(
+        "What is the capital of France?\nAnd of \\\nItaly?\n/save {file}\n/mode small\n/threshold 7\n\
+         /nonsense\n/help\n/reset\nAnd of Italy?\n/load {file}\n/quit\nnever read\n"
+    );
     let arguments = ["chat", "--max-tokens", "30", "--cloud-model", SMALL, "--threshold", "0.5"];
     let done = run_with_input(&[&arguments[..], &["--json"]].concat(), lines.as_bytes());
-    drop(folder);
+    let kept: Value = serde_json::from_slice(&std::fs::read(&saved).unwrap()).unwrap();
+    assert_eq!(kept["messages"].as_array().unwrap().len(), 4, "{kept}");
+    assert_eq!(kept["messages"][2]["content"], "And of \nItaly?");
+    assert!(done.err.contains("4 messages from"), "{}", done.err);
     assert_eq!(done.code, Some(0), "{}", done.err);
     let answers: Vec<Value> =
         done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -30,7 +37,7 @@ fn a_conversation_with_commands() {
     assert_eq!(done.err.matches("tokens/s").count(), 3, "{}", done.err);
     assert!(done.err.contains("the threshold must be a number"), "{}", done.err);
     assert!(done.err.contains("there is no command /nonsense"), "{}", done.err);
-    assert!(done.err.contains("/mode small|joint|large"), "{}", done.err);
+    assert!(done.err.contains("/model small|joint|large"), "{}", done.err);
     assert!(!done.out.contains("never read"));
 }
 

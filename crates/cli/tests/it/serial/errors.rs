@@ -73,13 +73,13 @@ fn models_that_are_none_are_1_and_named() {
     );
 
     let mut nothing_pulled = tandem(&["run", "x"]);
-    nothing_pulled.env("TANDEM_HOME", folder.path());
+    nothing_pulled.env("TANDEM_HOME", folder.path()).env_remove("TANDEM_PAIR");
     let done: common::Done = nothing_pulled.output().unwrap().into();
     assert_eq!(done.code, Some(1));
     assert!(done.err.contains("run `tandem pull`"), "{}", done.err);
-    let mut other = tandem(&["run", "x", "--pair", "qwen"]);
+    let mut other = tandem(&["run", "x", "--pair", "tiny"]);
     let done: common::Done = other.env("TANDEM_HOME", folder.path()).output().unwrap().into();
-    assert!(done.err.contains("run `tandem pull --pair qwen`"), "{}", done.err);
+    assert!(done.err.contains("run `tandem pull --pair tiny`"), "{}", done.err);
 }
 
 #[cfg(not(any(feature = "cuda", feature = "metal", feature = "vulkan")))]

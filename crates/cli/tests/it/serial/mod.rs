@@ -13,3 +13,4 @@ mod pairs;
 mod router;
 mod run;
 mod serve;
+mod tune;

@@ -73,6 +73,27 @@ fn tau_0_is_small_and_tau_1_with_itself_as_cloud_is_large() {
 }
 
 #[test]
+fn a_model_agrees_with_itself_ahead_of_time_and_in_drafts() {
+    let report = |arguments: &[&str]| {
+        let base = ["run", QUESTION, "--max-tokens", "24", "--json", "--cloud-model", SMALL];
+        run(&[&base, arguments].concat()).json()
+    };
+    // Nearly every answer is what the edge went on with; a near-tie may be decided by the last bits.
+    let network = ["--threshold", "0.9", "--simulate-rtt", "40ms", "--warm"];
+    let hidden = report(&network);
+    let stats = &hidden["stats"];
+    let figure = |name: &str| stats[name].as_f64().unwrap();
+    assert!(figure("confirmed_asks") > 0.0 && figure("hidden_ms") > 0.0, "{stats}");
+    assert!(figure("confirmed_asks") > figure("contradicted_asks"), "{stats}");
+    assert_eq!(figure("fallbacks"), 0.0);
+    assert_eq!(joined(&hidden), hidden["text"].as_str().unwrap());
+    let verified = report(&["--mode", "verify"]);
+    let (passes, tokens) = (verified["stats"]["asks"].as_u64().unwrap(), stats_tokens(&verified));
+    assert!(passes > 0 && passes * 2 <= tokens, "{passes} passes for {tokens} tokens");
+    assert_eq!(joined(&verified), verified["text"].as_str().unwrap());
+}
+
+#[test]
 fn a_piped_answer_is_the_text_and_nothing_else() {
     let done =
         run_with_input(&["run", "-", "--mode", "small", "--max-tokens", "24"], QUESTION.as_bytes());

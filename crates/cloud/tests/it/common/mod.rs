@@ -181,7 +181,7 @@ impl Fake {
             vocabulary: vocabulary.clone(),
         };
         let rendered = (self.dialect == Dialect::OpenAi).then(|| "user: Hello\n".to_owned());
-        Opening { prompt: Prompt::Messages(messages), edge: Some(edge), rendered }
+        Opening { prompt: Prompt::Messages(messages), edge: Some(edge), rendered, grammar: None }
     }
 
     async fn serve(&self, stream: &mut TcpStream) -> Option<()> {

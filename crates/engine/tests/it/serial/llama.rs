@@ -18,16 +18,16 @@ fn small_model() -> PathBuf {
     home.require(catalog.find("smollm2-135m-instruct").unwrap()).unwrap()
 }
 
-fn options() -> LoadOptions {
+pub fn options() -> LoadOptions {
     LoadOptions { sequences: 4, cells: 2048, ..LoadOptions::new(small_model(), 1024, 2) }
 }
 
-async fn load(options: LoadOptions) -> Result<Model, EngineError> {
+pub async fn load(options: LoadOptions) -> Result<Model, EngineError> {
     static COMPUTE: LazyLock<Compute> = LazyLock::new(|| Compute::start().unwrap());
     Model::load(&COMPUTE, options).await
 }
 
-fn prompt(model: &Model, question: &str) -> Vec<Token> {
+pub fn prompt(model: &Model, question: &str) -> Vec<Token> {
     let messages = [Message::system("You are a helpful assistant."), Message::user(question)];
     model.vocabulary().prompt(&messages).unwrap()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::train::tests;
+use crate::{collect::rounds::RoundInfo, train::tests};
 
 pub(in crate::collect) fn info(count: usize) -> CollectionInfo {
     CollectionInfo {
@@ -35,14 +35,15 @@ fn roll_outs_label_what_was_open_and_the_second_round_has_the_last_word() {
     let note = |round, example, position, right| {
         collection.add_rollout(round, RollOut { example, position, right }).unwrap();
     };
-    note(Round::One, 0, 1, true);
+    note(Round::FIRST, 0, 1, true);
     let labels = |c: &Collection| -> Vec<_> {
         c.samples().unwrap().iter().map(|s| (s.label, s.label_source)).collect()
     };
     let unknown = (Label::Unknown, LabelSource::Neither);
     assert_eq!(labels(&collection), [(Label::Trust, LabelSource::RollOut), unknown]);
     let before = collection.digest().unwrap();
-    note(Round::Two, 0, 1, false);
+    let with = RoundInfo { router: "r".into(), threshold: 0.5 };
+    note(collection.begin_round(&with).unwrap(), 0, 1, false);
     assert_eq!(labels(&collection)[0], (Label::Ask, LabelSource::RollOut));
     assert_ne!(collection.digest().unwrap(), before);
 }
@@ -69,14 +70,14 @@ fn a_line_cut_short_is_done_again() {
     let folder = tempfile::tempdir().unwrap();
     let collection = Collection::begin(folder.path(), info(1)).unwrap();
     let done = RollOut { example: 0, position: 1, right: true };
-    collection.add_rollout(Round::One, done).unwrap();
+    collection.add_rollout(Round::FIRST, done).unwrap();
     let path = folder.path().join("rollouts-1.jsonl");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [whole.as_slice(), b"{\"exam"].concat()).unwrap();
     let again = Collection::begin(folder.path(), info(1)).unwrap();
-    assert_eq!(again.rolled_out(Round::One).unwrap(), [done]);
-    again.add_rollout(Round::One, done).unwrap();
-    assert_eq!(again.rolled_out(Round::One).unwrap(), [done, done]);
+    assert_eq!(again.rolled_out(Round::FIRST).unwrap(), [done]);
+    again.add_rollout(Round::FIRST, done).unwrap();
+    assert_eq!(again.rolled_out(Round::FIRST).unwrap(), [done, done]);
 }
 
 #[test]

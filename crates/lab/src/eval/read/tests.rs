@@ -146,6 +146,18 @@ fn the_other_tasks_say_what_they_want() {
 }
 
 #[test]
+fn functions_to_write_are_read_with_their_tests() {
+    let row = r#"{"task_id": "HumanEval/7", "prompt": "def f(x):\n    \"\"\"x\"\"\"\n", "entry_point": "f", "canonical_solution": "    return x\n", "test": "def check(c):\n    assert c(1) == 1\n"}"#;
+    let found = try_read(TaskName::HumanEval, &[("d.jsonl", row.as_bytes())]).unwrap();
+    assert_eq!(found[0].id, "HumanEval/7");
+    assert!(found[0].prompt().contains("def f(x):"));
+    assert_eq!(found[0].is_right("I do not know."), Some(false));
+    assert!(found[0].worked.as_deref().unwrap().contains("    return x"));
+    let bad = row.replace("\"f\", \"can", "\"f()\", \"can");
+    assert!(refused(TaskName::HumanEval, &bad).contains("is no name of a function"));
+}
+
+#[test]
 fn files_are_read_as_they_were_published() {
     let gsm8k = r#"{"question": "Clips?", "answer": "She sold 48/2 = <<48/2=24>>24 in May.\nIn all 48+24 = <<48+24=72>>72.\n#### 1,072"}"#;
     let math = r#"{"problem": "Half of 3?", "level": "Level 1", "type": "Algebra", "solution": "It is $\\boxed{\\frac{3}{2}}$."}"#;
@@ -155,7 +167,7 @@ fn files_are_read_as_they_were_published() {
     let arc = r#"{"id": "q1", "question": {"stem": "Which?", "choices": [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]}, "answerKey": "2"}"#;
     for (task, row, right) in [
         (TaskName::Gsm8k, gsm8k, "1072"),
-        (TaskName::Math, math, r"\frac{3}{2}"),
+        (TaskName::Math, math, "1.5"),
         (TaskName::Mmlu, mmlu, "C"),
         (TaskName::Mmlu, &mmlu_letter, "C"),
         (TaskName::Arc, arc, "2"),

@@ -1,9 +1,11 @@
 //! Answers in OpenAI's shapes, whole or in chunks.
 //!
 //! - [`wire`]: the types that travel
+//! - [`calls`]: the words of a text, and the calls of tools in it
 //! - [`shape`]: what a choice looks like on each route
 //! - [`stream`]: chunks as server-sent events
 
+pub mod calls;
 pub mod shape;
 pub mod stream;
 pub mod wire;
@@ -19,6 +21,7 @@ use decode::Accepted;
 use tokio::sync::mpsc;
 
 use self::{
+    calls::Assembled,
     shape::{Part, Shape},
     wire::{ChunkDetails, Completion, CompletionChunk, FinishReason, Usage},
 };
@@ -79,8 +82,9 @@ impl<S: Shape> Answer<S> {
         let mut tandem = None;
         let choice = |(index, (tokens, ending)): (usize, (Vec<Accepted>, Ending))| {
             let Ending { reason, mut summary, .. } = ending;
-            let part = self.part(index, &tokens, 0);
-            let mut choice = S::choice(&part, reason.into());
+            let told = Assembled::whole(self.request.tools, &tokens);
+            let finish = FinishReason::of(reason, !told.calls.is_empty());
+            let mut choice = S::choice(&self.part(index, &tokens, (told, 0)), finish);
             summary.trace = self.request.trace.then_some(tokens);
             // Several texts have several accounts of themselves.
             if alone {
@@ -96,8 +100,13 @@ impl<S: Shape> Answer<S> {
         Ok(Completion { id, object, created, model, choices, usage, tandem })
     }
 
-    fn part<'a>(&self, index: usize, tokens: &'a [Accepted], offset: usize) -> Part<'a> {
-        Part { index, tokens, logprobs: self.request.logprobs, offset }
+    fn part<'a>(
+        &self,
+        index: usize,
+        tokens: &'a [Accepted],
+        (told, offset): (Assembled, usize),
+    ) -> Part<'a> {
+        Part { index, tokens, logprobs: self.request.logprobs, offset, told }
     }
 
     fn frame(&self, choice: Option<S::ChunkChoice>) -> CompletionChunk<S::ChunkChoice> {
@@ -121,24 +130,25 @@ impl<S: Shape> Answer<S> {
         S::opening(index).map(|choice| self.frame(Some(choice)))
     }
 
-    /// A chunk with tokens; `None` where it would tell nothing. `offset` is where its text stands.
+    /// A chunk with tokens; `None` where it would tell nothing. With what they tell comes where it
+    /// stands in the text.
     fn chunk(
         &self,
         index: usize,
         tokens: Vec<Accepted>,
-        offset: usize,
+        told: (Assembled, usize),
     ) -> Option<CompletionChunk<S::ChunkChoice>> {
-        let silent = tokens.iter().all(|t| t.text.is_empty());
-        if silent && !self.request.trace && self.request.logprobs.is_none() {
+        if told.0.is_empty() && !self.request.trace && self.request.logprobs.is_none() {
             return None;
         }
-        let mut chunk = self.frame(Some(S::more(&self.part(index, &tokens, offset))));
+        let mut chunk = self.frame(Some(S::more(&self.part(index, &tokens, told))));
         chunk.tandem = self.request.trace.then_some(ChunkDetails::Tokens { tokens });
         Some(chunk)
     }
 
-    fn last(&self, index: usize, ending: Ending) -> CompletionChunk<S::ChunkChoice> {
-        let mut chunk = self.frame(Some(S::end(index, ending.reason.into())));
+    fn last(&self, index: usize, ending: Ending, calls: bool) -> CompletionChunk<S::ChunkChoice> {
+        let finish = FinishReason::of(ending.reason, calls);
+        let mut chunk = self.frame(Some(S::end(index, finish)));
         chunk.tandem = Some(ChunkDetails::Summary(Box::new(ending.summary)));
         chunk
     }
@@ -148,11 +158,13 @@ impl<S: Shape> Answer<S> {
     }
 }
 
-impl From<decode::FinishReason> for FinishReason {
-    fn from(reason: decode::FinishReason) -> Self {
+impl FinishReason {
+    /// Why a text ended, with or without calls of tools in it.
+    pub fn of(reason: decode::FinishReason, calls: bool) -> Self {
         use decode::FinishReason as Decoded;
         match reason {
             Decoded::Length => Self::Length,
+            Decoded::Stop | Decoded::Cancelled | Decoded::Error if calls => Self::ToolCalls,
             Decoded::Stop | Decoded::Cancelled | Decoded::Error => Self::Stop,
         }
     }

@@ -4,9 +4,13 @@ use decode::{Accepted, Alternative};
 use serde::Serialize;
 use serde_json::json;
 
-use super::wire::{
-    AnswerMessage, ChatChoice, ChatChunkChoice, ChatLogprobs, Delta, FinishReason, TextChoice,
-    TextLogprobs, TokenLogprob, TopLogprob,
+use super::{
+    calls::{Assembled, CallPart},
+    wire::{
+        AnswerMessage, CalledFunction, CalledFunctionPart, ChatChoice, ChatChunkChoice,
+        ChatLogprobs, Delta, FinishReason, MadeCall, MadeCallPart, TextChoice, TextLogprobs,
+        TokenLogprob, TopLogprob,
+    },
 };
 use crate::edge::summary::Summary;
 
@@ -19,6 +23,8 @@ pub struct Part<'a> {
     pub logprobs: Option<usize>,
     /// How many characters came before.
     pub offset: usize,
+    /// What the tokens tell.
+    pub told: Assembled,
 }
 
 /// The shapes of a route's answers.
@@ -55,9 +61,15 @@ impl Shape for Chat {
     type ChunkChoice = ChatChunkChoice;
 
     fn choice(part: &Part<'_>, finish_reason: FinishReason) -> ChatChoice {
+        let calls: Vec<_> = part.told.calls.iter().filter_map(MadeCall::of).collect();
         ChatChoice {
             index: part.index,
-            message: AnswerMessage { role: "assistant", content: part.text(), refusal: None },
+            message: AnswerMessage {
+                role: "assistant",
+                content: Some(part.text()).filter(|text| !text.is_empty() || calls.is_empty()),
+                tool_calls: calls,
+                refusal: None,
+            },
             logprobs: part.chat_logprobs(),
             finish_reason,
             tandem: None,
@@ -69,14 +81,19 @@ impl Shape for Chat {
     }
 
     fn opening(index: usize) -> Option<ChatChunkChoice> {
-        let delta = Delta { role: Some("assistant"), content: Some(String::new()) };
+        let content = Some(String::new());
+        let delta = Delta { role: Some("assistant"), content, tool_calls: vec![] };
         Some(ChatChunkChoice { index, delta, logprobs: None, finish_reason: None })
     }
 
     fn more(part: &Part<'_>) -> ChatChunkChoice {
         ChatChunkChoice {
             index: part.index,
-            delta: Delta { content: Some(part.text()), ..Delta::default() },
+            delta: Delta {
+                role: None,
+                content: Some(part.text()).filter(|t| !t.is_empty() || part.told.is_empty()),
+                tool_calls: part.told.calls.iter().map(MadeCallPart::of).collect(),
+            },
             logprobs: part.chat_logprobs(),
             finish_reason: None,
         }
@@ -127,9 +144,31 @@ impl Shape for Text {
     }
 }
 
+impl MadeCall {
+    fn of(part: &CallPart) -> Option<Self> {
+        let start = part.start.as_ref()?;
+        let (name, arguments) = (start.name.clone(), part.arguments.clone());
+        let function = CalledFunction { name, arguments };
+        Some(Self { id: start.id.clone(), kind: "function", function })
+    }
+}
+
+impl MadeCallPart {
+    fn of(part: &CallPart) -> Self {
+        let start = part.start.as_ref();
+        let name = start.map(|start| start.name.clone());
+        Self {
+            index: part.index,
+            id: start.map(|start| start.id.clone()),
+            kind: start.map(|_| "function"),
+            function: CalledFunctionPart { name, arguments: part.arguments.clone() },
+        }
+    }
+}
+
 impl Part<'_> {
     fn text(&self) -> String {
-        self.tokens.iter().map(|t| t.text.as_str()).collect()
+        self.told.text.clone()
     }
 
     fn chat_logprobs(&self) -> Option<ChatLogprobs> {

@@ -10,7 +10,7 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{Answer, shape::Shape, wire::Usage};
+use super::{Answer, calls::Assembler, shape::Shape, wire::Usage};
 use crate::{edge::writer::Event, http::ApiError};
 
 /// How often a silent stream shows that it is alive.
@@ -22,6 +22,8 @@ struct Chunks<S> {
     /// What is to be sent next.
     ready: VecDeque<String>,
     usage: Usage,
+    /// Reads the text under way.
+    assembler: Assembler,
     /// Texts opened, texts ended, and characters of the text under way.
     opened: usize,
     ended: usize,
@@ -39,11 +41,13 @@ pub async fn respond<S: Shape>(
         None => return Err(ApiError::stopping()),
         Some(event) => event,
     };
+    let assembler = Assembler::new(answer.request.tools);
     let mut chunks = Chunks {
         answer,
         events,
         ready: VecDeque::new(),
         usage: Usage::default(),
+        assembler,
         opened: 0,
         ended: 0,
         offset: 0,
@@ -78,7 +82,8 @@ impl<S: Shape> Chunks<S> {
             Event::Tokens { text, tokens } => {
                 self.open(text);
                 let length: usize = tokens.iter().map(|t| t.text.chars().count()).sum();
-                let chunk = self.answer.chunk(text, tokens, self.offset);
+                let told = self.assembler.push(&tokens);
+                let chunk = self.answer.chunk(text, tokens, (told, self.offset));
                 self.offset += length;
                 self.say(chunk);
             }
@@ -86,8 +91,14 @@ impl<S: Shape> Chunks<S> {
                 self.open(text);
                 self.usage.add(&ending);
                 self.ended += 1;
+                let tools = self.answer.request.tools;
+                let mut assembler = std::mem::replace(&mut self.assembler, Assembler::new(tools));
+                let held = assembler.finish();
+                if !held.is_empty() {
+                    self.say(self.answer.chunk(text, vec![], (held, self.offset)));
+                }
                 self.offset = 0;
-                self.say(Some(self.answer.last(text, *ending)));
+                self.say(Some(self.answer.last(text, *ending, assembler.has_calls())));
             }
             Event::Failed(error) => self.fail(&error),
         }

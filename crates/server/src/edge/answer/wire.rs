@@ -71,10 +71,11 @@ pub struct PromptTokensDetails {
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     Stop,
     Length,
+    ToolCalls,
 }
 
 /// A choice of a chat.
@@ -94,7 +95,12 @@ pub struct ChatChoice {
 pub struct AnswerMessage {
     #[schema(pattern = "^assistant$")]
     pub role: &'static str,
-    pub content: String,
+    /// Null where there are only calls.
+    #[schema(required = true)]
+    pub content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable = false, required = false)]
+    pub tool_calls: Vec<MadeCall>,
     /// Always null: nothing is refused in words.
     #[schema(required = true)]
     pub refusal: Option<String>,
@@ -118,6 +124,47 @@ pub struct Delta {
     pub role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable = false, required = false)]
+    pub tool_calls: Vec<MadeCallPart>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MadeCall {
+    pub id: String,
+    #[serde(rename = "type")]
+    #[schema(pattern = "^function$")]
+    pub kind: &'static str,
+    pub function: CalledFunction,
+}
+
+/// What is called, and with which arguments.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CalledFunction {
+    pub name: String,
+    /// JSON, as a text.
+    pub arguments: String,
+}
+
+/// What is new of a call: its beginning has an id and a name.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MadeCallPart {
+    pub index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^function$")]
+    pub kind: Option<&'static str>,
+    pub function: CalledFunctionPart,
+}
+
+/// What is new of a function that is called.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CalledFunctionPart {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub arguments: String,
 }
 
 /// A choice of a completion, whole or a piece of it.

@@ -1,5 +1,9 @@
 //! `POST /v1/chat/completions`: messages.
 
+use ::tandem::{
+    Grammar,
+    tools::{Turn, grammar, render},
+};
 use cloud::protocol::Prompt;
 use decode::{Message, Role};
 use serde_json::Value;
@@ -7,7 +11,9 @@ use serde_json::Value;
 use super::{
     GenerationRequest,
     common::{self, Checks},
+    format,
     read::halves,
+    tools,
     unsupported::{self, Route},
     wire::{ChatMessage, Content, ContentPart, Conversation, Object},
 };
@@ -17,12 +23,27 @@ use crate::http::ApiError;
 const MAX_LOGPROBS: usize = 20;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (conversation, parameters, extras) = halves::<Conversation>(object)?;
+    let (mut conversation, parameters, extras) = halves::<Conversation>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;
     let logprobs = logprobs(&conversation)?;
-    let messages = messages(conversation, &checks.defaults.system)?;
+    let format = format::response_format(conversation.response_format.take())?;
+    let offered = tools::tools(conversation.tools.take())?;
+    let choice = tools::choice(conversation.tool_choice.take(), &offered)?;
+    let several = conversation.parallel_tool_calls.unwrap_or(true);
+    let offered = if choice.is_some() { offered } else { vec![] };
+    let messages = render(turns(conversation)?, &offered, &checks.defaults.system);
     let request = common::request(parameters, checks)?;
-    Ok(GenerationRequest { prompts: vec![Prompt::Messages(messages)], logprobs, ..request })
+    let form = format::only_one(format, request.grammar)?;
+    let grammar = match (&choice, &form) {
+        (None, _) => form,
+        (Some(_), Some(Grammar::Lark(_))) => {
+            let problem = "and tools exclude each other: give one";
+            return Err(ApiError::field("tandem.grammar", problem));
+        }
+        (Some(choice), form) => Some(grammar(&offered, choice, several, form.as_ref())),
+    };
+    let (prompts, tools) = (vec![Prompt::Messages(messages)], choice.is_some());
+    Ok(GenerationRequest { prompts, logprobs, grammar, tools, ..request })
 }
 
 fn logprobs(conversation: &Conversation) -> Result<Option<usize>, ApiError> {
@@ -36,41 +57,45 @@ fn logprobs(conversation: &Conversation) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// The conversation. The models' own system messages differ, so both are always given one.
-fn messages(conversation: Conversation, system: &str) -> Result<Vec<Message>, ApiError> {
+fn turns(conversation: Conversation) -> Result<Vec<Turn>, ApiError> {
     let given = conversation.messages;
     let given = given.ok_or_else(|| ApiError::field("messages", "are missing"))?;
     if given.is_empty() {
         return Err(ApiError::field("messages", "must not be empty"));
     }
-    let read = |(i, Object(given))| message(given, &format!("messages[{i}]"));
-    let mut messages = given.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    if messages.iter().all(|m| m.role != Role::System) {
-        messages.insert(0, Message::system(system));
-    }
-    Ok(messages)
+    let read = |(i, Object(given))| turn(given, &format!("messages[{i}]"));
+    given.into_iter().enumerate().map(read).collect()
 }
 
-fn message(given: ChatMessage, path: &str) -> Result<Message, ApiError> {
+fn turn(given: ChatMessage, path: &str) -> Result<Turn, ApiError> {
     let wrong = |problem: &str| ApiError::field(format!("{path}.role"), problem);
     let role = match given.role.as_deref() {
-        Some("system" | "developer") => Role::System,
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
-        Some("tool" | "function") => {
-            let error = wrong("may not be a tool's: tools are not supported here");
+        Some("system" | "developer") => Some(Role::System),
+        Some("user") => Some(Role::User),
+        Some("assistant") => Some(Role::Assistant),
+        Some("tool") => None,
+        Some("function") => {
+            let error = wrong("must be tool: functions without tools are not supported here");
             return Err(error.code("unsupported_parameter"));
         }
-        Some(_) => return Err(wrong("must be system, user or assistant")),
+        Some(_) => return Err(wrong("must be system, user, assistant or tool")),
         None => return Err(wrong("is missing")),
     };
     let content = match given.content {
         Some(Content::Text(text)) => text,
         Some(Content::Parts(parts)) => joined(parts, path)?,
-        None if role == Role::Assistant => String::new(),
+        None if role == Some(Role::Assistant) => String::new(),
         None => return Err(ApiError::field(format!("{path}.content"), "is missing")),
     };
-    Ok(Message { role, content })
+    let calls = tools::calls(given.tool_calls.unwrap_or_default(), path)?;
+    match role {
+        Some(Role::Assistant) if !calls.is_empty() => Ok(Turn::Calls(content, calls)),
+        _ if !calls.is_empty() => {
+            Err(ApiError::field(format!("{path}.tool_calls"), "may only be the assistant's"))
+        }
+        Some(role) => Ok(Turn::Message(Message { role, content })),
+        None => Ok(Turn::Result(content)),
+    }
 }
 
 fn joined(parts: Vec<ContentPart>, message: &str) -> Result<String, ApiError> {

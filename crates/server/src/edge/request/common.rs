@@ -1,24 +1,28 @@
 //! Checks of what chats and completions share.
 
 use std::{
+    collections::BTreeMap,
     hash::{BuildHasher, RandomState},
     ops::RangeInclusive,
 };
 
 use axum::http::StatusCode;
-use decode::{Limits, OnCloudError, Sampling, Threshold};
+use decode::{Limits, OnCloudError, Sampling, Threshold, Token};
 
 use super::{
     Delivery, GenerationRequest, MAX_TEXTS,
     wire::{CloudErrorPolicy, GenerationParameters, Object, OneOrMore, TandemOptions},
 };
-use ::tandem::{Defaults, Mode, RouterRegistry, RoutingOverrides};
+use ::tandem::{Defaults, Grammar, Mode, RouterRegistry, RoutingOverrides};
 
 use crate::http::ApiError;
 
 /// The most stop strings, and the longest.
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 256;
+
+/// The most tokens with a bias.
+const MAX_BIASES: usize = 1024;
 
 /// What requests are checked against.
 #[derive(Debug)]
@@ -99,6 +103,9 @@ pub fn request(
         trace: tandem.trace.unwrap_or(false),
         logprobs: None,
         delivery,
+        grammar: tandem.grammar.map(Grammar::Lark),
+        biases: biases(given.logit_bias)?,
+        tools: false,
     })
 }
 
@@ -158,6 +165,24 @@ fn stops(given: Option<OneOrMore>, defaults: &Defaults) -> Result<Vec<String>, A
         return Err(ApiError::field("stop", problem));
     }
     Ok(stops)
+}
+
+fn biases(given: Option<BTreeMap<String, f32>>) -> Result<Vec<(Token, f32)>, ApiError> {
+    let given = given.unwrap_or_default();
+    if given.len() > MAX_BIASES {
+        return Err(ApiError::field(
+            "logit_bias",
+            format_args!("has more than {MAX_BIASES} tokens"),
+        ));
+    }
+    let read = |(id, bias): (String, f32)| {
+        let path = format!("logit_bias.{id}");
+        let token = id.parse().map(Token);
+        let token = token.map_err(|_| ApiError::field(&path, "is not the id of a token"))?;
+        let bias = number(&path, Some(bias), -100.0..=100.0)?.unwrap_or(0.0);
+        Ok((token, bias))
+    };
+    given.into_iter().map(read).collect()
 }
 
 /// A number that must lie in a range.

@@ -3,12 +3,15 @@
 //!
 //! - [`wire`]: the types that travel; `read`: from JSON to them
 //! - `unsupported`: parameters that are not heeded: refused, or ignored
+//! - `format`: the form that an answer is held to; `tools`: functions that it may call
 //! - [`chat`] and [`completion`]: checks of what is particular to each route; `common`: of the rest
 
 pub mod chat;
 mod common;
 pub mod completion;
+mod format;
 mod read;
+mod tools;
 mod unsupported;
 pub mod wire;
 
@@ -16,7 +19,7 @@ pub use common::Checks;
 
 use cloud::protocol::Prompt;
 use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
-use tandem::{NamedRouter, ResolvedRequest};
+use tandem::{Grammar, NamedRouter, ResolvedRequest};
 
 use super::config::Mode;
 
@@ -46,6 +49,12 @@ pub struct GenerationRequest {
     /// How many log-probabilities besides its own each token tells, if they are asked for.
     pub logprobs: Option<usize>,
     pub delivery: Delivery,
+    /// The form that every text is held to.
+    pub grammar: Option<Grammar>,
+    /// What is added to the edge's logits.
+    pub biases: Vec<(Token, f32)>,
+    /// Whether texts are read for calls of tools.
+    pub tools: bool,
 }
 
 /// How an answer is told.
@@ -82,6 +91,8 @@ impl GenerationRequest {
             policy: self.policy.clone(),
             on_error: self.on_error,
             alternatives: self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs),
+            grammar: self.grammar.clone(),
+            constraint: None,
         })
     }
 

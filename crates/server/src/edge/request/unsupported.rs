@@ -30,19 +30,18 @@ pub fn check(extra: &Extra<'_>, route: Route) -> Result<(), ApiError> {
         | "messages[].reasoning_content"
         | "messages[].name" => return Ok(()),
         place if place.starts_with("messages[].content[].") => return Ok(()),
-        "tools"
-        | "functions"
-        | "logit_bias"
+        "functions"
         | "audio"
         | "web_search_options"
         | "reasoning_effort"
         | "verbosity"
         | "prediction"
-        | "messages[].tool_calls"
         | "messages[].function_call"
         | "messages[].audio" => &[],
-        "tool_choice" | "function_call" => &[json!("none"), json!("auto")],
-        "response_format" => &[json!({ "type": "text" })],
+        "function_call" => &[json!("none"), json!("auto")],
+        "tools" if route == Route::Completion => &[],
+        "tool_choice" if route == Route::Completion => &[json!("none"), json!("auto")],
+        "response_format" if route == Route::Completion => &[json!({ "type": "text" })],
         "modalities" => &[json!(["text"])],
         "suffix" if route == Route::Completion => &[],
         "echo" if route == Route::Completion => &[json!(false)],

@@ -3,12 +3,13 @@
 //! Every field is optional, also those that are not: absent and null are the same, and what is
 //! missing is said by name. Only parameters that are heeded are here; `unsupported` knows the others.
 
-use std::{fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::edge::{config::Mode, schema};
@@ -23,17 +24,101 @@ pub struct Conversation {
     /// How many alternatives it tells besides; only with `logprobs`.
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
+    /// The form that the answer is held to.
+    #[schema(value_type = Option<ResponseFormat>)]
+    pub response_format: Option<Object<ResponseFormat>>,
+    /// At most 128 functions that the answer may call.
+    #[schema(value_type = Option<Vec<ToolDefinition>>)]
+    pub tools: Option<Vec<Object<ToolDefinition>>>,
+    /// `none`, `auto`, `required`, or the function that must be called.
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    /// Whether an answer may have several calls; it may, unless this says otherwise.
+    pub parallel_tool_calls: Option<bool>,
+}
+
+/// A tool that the answer may call.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct ToolDefinition {
+    #[serde(rename = "type")]
+    #[schema(pattern = "^function$")]
+    pub kind: Option<String>,
+    #[schema(value_type = FunctionDefinition, required = true)]
+    pub function: Option<Object<FunctionDefinition>>,
+}
+
+/// A function. Its arguments are always held to its parameters, whatever `strict` says.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct FunctionDefinition {
+    #[schema(value_type = String, required = true, pattern = "^[a-zA-Z0-9_.-]{1,64}$")]
+    pub name: Option<String>,
+    pub description: Option<String>,
+    /// A JSON schema of an object.
+    #[schema(value_type = Option<Object>)]
+    pub parameters: Option<Value>,
+    #[expect(dead_code, reason = "schemas always hold")]
+    pub strict: Option<bool>,
+}
+
+/// A call of an earlier answer.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct GivenCall {
+    #[expect(dead_code, reason = "results come in the order of their calls")]
+    pub id: Option<String>,
+    #[serde(rename = "type")]
+    #[expect(dead_code, reason = "there are no others")]
+    #[schema(pattern = "^function$")]
+    pub kind: Option<String>,
+    #[schema(value_type = GivenFunction, required = true)]
+    pub function: Option<Object<GivenFunction>>,
+}
+
+/// What was called, and with which arguments.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct GivenFunction {
+    #[schema(value_type = String, required = true)]
+    pub name: Option<String>,
+    /// JSON, as a text.
+    pub arguments: Option<String>,
+}
+
+/// The form of an answer: free text, any JSON object, or JSON that fits a schema.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct ResponseFormat {
+    #[serde(rename = "type")]
+    #[schema(value_type = String, required = true, pattern = "^(text|json_object|json_schema)$")]
+    pub kind: Option<String>,
+    /// Required with the type `json_schema`.
+    #[schema(value_type = Option<JsonSchemaFormat>)]
+    pub json_schema: Option<Object<JsonSchemaFormat>>,
+}
+
+/// A JSON schema. It always holds, whatever `strict` says.
+#[derive(Debug, Deserialize, ToSchema)]
+#[expect(dead_code, reason = "a name, a description and `strict` change nothing here")]
+pub struct JsonSchemaFormat {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub strict: Option<bool>,
+    #[schema(value_type = Object, required = true)]
+    pub schema: Option<Value>,
 }
 
 /// One turn of a conversation.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct ChatMessage {
     #[schema(
-        value_type = String, required = true, pattern = "^(system|developer|user|assistant)$"
+        value_type = String, required = true, pattern = "^(system|developer|user|assistant|tool)$"
     )]
     pub role: Option<String>,
     /// Required, except from the assistant.
     pub content: Option<Content>,
+    /// The calls of an earlier answer.
+    #[schema(value_type = Option<Vec<GivenCall>>)]
+    pub tool_calls: Option<Vec<Object<GivenCall>>>,
+    /// Which call a tool's result belongs to.
+    #[expect(dead_code, reason = "results come in the order of their calls")]
+    pub tool_call_id: Option<String>,
 }
 
 /// A text, or a text in parts.
@@ -124,6 +209,9 @@ pub struct GenerationParameters {
     pub n: Option<i64>,
     /// At most 16 texts that end the answer and are not shown.
     pub stop: Option<OneOrMore>,
+    /// What is added to the small model's logits, by its own token ids; -100 bans a token, also as the
+    /// large model's.
+    pub logit_bias: Option<BTreeMap<String, f32>>,
     #[schema(value_type = Option<TandemOptions>)]
     pub tandem: Option<Object<TandemOptions>>,
 }
@@ -150,6 +238,9 @@ pub struct TandemOptions {
     /// One that `/v1/tandem` lists, or `random:SHARE`.
     pub router: Option<String>,
     pub on_cloud_error: Option<CloudErrorPolicy>,
+    /// A grammar that the text is held to, in llguidance's variant of Lark or in GBNF. Not together
+    /// with `response_format` or `tools`.
+    pub grammar: Option<String>,
     /// Whether every token tells its source, score, times and alternatives.
     pub trace: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! `GET /health`: needs no key.
+//! `GET /health` and `GET /ready`: they need no key.
 
 use std::sync::Arc;
 
@@ -40,4 +40,21 @@ pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCod
     };
     let (running, queued) = (server.tandem.running(), server.tandem.waiting());
     (code, Json(Health { status, version: env!("CARGO_PKG_VERSION"), running, queued }))
+}
+
+/// Whether the server can begin another text at once: for whoever shares requests out among servers
+#[utoipa::path(
+    get,
+    path = "/ready",
+    responses(
+        (status = 200, description = "It can", body = Health),
+        (status = 503, description = "Requests wait for a seat, or its models cannot be used any more", body = Health),
+        OpenErrors
+    ),
+    security(())
+)]
+pub async fn ready<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {
+    let waits = server.tandem.waiting() > 0;
+    let (alive, health) = health(State(server)).await;
+    (if waits { StatusCode::SERVICE_UNAVAILABLE } else { alive }, health)
 }

@@ -46,7 +46,7 @@ impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
 
 impl<P: Pair> Server<P> {
     /// What requests are checked against.
-    fn checks(&self) -> Checks<'_> {
+    pub fn checks(&self) -> Checks<'_> {
         let (defaults, routers) = (self.tandem.defaults(), self.tandem.routers());
         Checks { defaults, routers, modes: &self.config.allowed.modes }
     }

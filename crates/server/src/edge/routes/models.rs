@@ -11,7 +11,7 @@ use crate::{edge::config::Mode, http::ApiError};
 pub struct ModelList {
     #[schema(pattern = "^list$")]
     object: &'static str,
-    data: [ModelEntry; 3],
+    data: [ModelEntry; 4],
 }
 
 #[derive(Debug, Serialize, ToSchema)]

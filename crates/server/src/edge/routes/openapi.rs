@@ -32,6 +32,7 @@ use crate::http::error::ErrorResponse;
         tandem::tandem,
         metrics::metrics,
         health::health,
+        health::ready,
         openapi,
         page::page,
         page::file,

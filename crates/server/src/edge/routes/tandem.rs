@@ -1,6 +1,6 @@
 //! `GET /v1/tandem`: what the page needs to know. No addresses, no paths, no keys.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, extract::State};
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub struct ServerDescription {
     router: RouterDescription,
     /// Routers a request may name.
     routers: Vec<String>,
+    /// For those that are calibrated, pairs of a share of tokens and the threshold that asks for it.
+    tables: BTreeMap<String, Vec<Vec<f64>>>,
     bar: DefaultPolicy,
     #[schema(required = true)]
     preset: Option<String>,
@@ -78,6 +80,13 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Serve
         cloud: CloudDescription { name: about.cloud.clone(), place: about.place },
         router: RouterDescription { name: own.name().to_owned(), trained: own.is_trained() },
         routers: routers.names(),
+        tables: routers
+            .tables()
+            .map(|(name, table)| {
+                let pair = |&(share, threshold): &(f32, f32)| vec![plain(share), plain(threshold)];
+                (name.to_owned(), table.iter().map(pair).collect())
+            })
+            .collect(),
         bar: match routers.policy().current_budget() {
             Some(budget) => DefaultPolicy::Budget(plain(budget.share())),
             None => DefaultPolicy::Threshold(plain(routers.policy().threshold().value())),

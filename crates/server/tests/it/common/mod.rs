@@ -149,7 +149,8 @@ pub fn edge_side(edge: &Model, messages: &[Message]) -> EdgeSide {
 pub fn remote(address: &Address, edge: Option<&Model>, question: &str) -> Remote {
     let messages = messages(question);
     let edge = edge.map(|m| edge_side(m, &messages));
-    let opening = Opening { prompt: Prompt::Messages(messages), edge, rendered: None };
+    let opening =
+        Opening { prompt: Prompt::Messages(messages), edge, rendered: None, grammar: None };
     Remote::new(settings(address), opening).unwrap()
 }
 

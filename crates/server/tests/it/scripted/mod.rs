@@ -11,10 +11,11 @@ use std::{
 
 use cloud::protocol::Prompt;
 use decode::{
-    Answer, Ask, Cloud, CloudError, Edge, EdgeError, Exchange, Handshake, Limits, OnCloudError,
-    Sampling, Sent, Step, Threshold, Token, Vocabulary,
+    Answer, Ask, Cloud, CloudError, Constraint, Edge, EdgeError, Exchange, Handshake, Limits,
+    OnCloudError, Sampling, Sent, Step, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
+use engine::{Grammar, GrammarCompiler};
 use reqwest::{Client, Response, StatusCode};
 use router::RouterKind;
 use serde_json::{Value, json};
@@ -198,6 +199,10 @@ impl Pair for Scripted {
                 tokens
             }
         })
+    }
+
+    fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, tandem::Error> {
+        Ok(GrammarCompiler::new(self.model(0).vocabulary)?.compile(grammar)?)
     }
 
     async fn load_edge(&self) -> Result<(), tandem::Error> {

@@ -272,7 +272,8 @@ async fn shared(
     let messages = common::messages(QUESTION);
     let edge = Some(common::edge_side(model, &messages));
     let prompt = Prompt::Messages(messages.clone());
-    let mut cloud = Remote::new(settings, Opening { prompt, edge, rendered: None }).unwrap();
+    let mut cloud =
+        Remote::new(settings, Opening { prompt, edge, rendered: None, grammar: None }).unwrap();
     if let Some(offer) = offer {
         cloud.share(offer.clone());
     }

@@ -116,6 +116,7 @@ async fn conform(engine: Settings, ours: Ours, positions: usize, tolerance: Tole
         prompt: Prompt::Tokens(prompt.clone()),
         edge: Some(edge_side(&model, &messages("Write something."))),
         rendered: None,
+        grammar: None,
     };
     let mut theirs = Remote::new(engine, opening()).unwrap();
     let mut ours = Remote::new(settings(&embedded), opening()).unwrap();
@@ -265,6 +266,7 @@ async fn where_vocabularies_differ_words_travel_as_text() {
             prompt: Prompt::Messages(messages.clone()),
             edge: Some(edge_side(&model, &messages)),
             rendered,
+            grammar: None,
         };
         let settings = Settings { engine, ..with_key(&LARGE.url(), "sesame") };
         let cloud = Remote::new(settings, opening).unwrap();
@@ -345,6 +347,7 @@ async fn two_hundred_asks_survive_ten_deaths() {
             prompt: Prompt::Messages(messages.clone()),
             edge: Some(edge_side(&model, &messages)),
             rendered: None,
+            grammar: None,
         };
         let cloud = Remote::new(with_key(&url, "sesame"), opening).unwrap();
         let (router, threshold) = (RouterKind::Always.build(0), Threshold::new(1.0).unwrap());

@@ -47,6 +47,7 @@ async fn start() -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(listen(listener, app(&server), ServerLimits::default(), std::future::pending()));
+    cloud::http::provide_cryptography();
     let client = Client::builder().no_proxy().build().unwrap();
     Running { target: Arc::new(Target { url, client }), server }
 }

@@ -62,7 +62,7 @@ fn messages(question: &str) -> Prompt {
 }
 
 fn opening(prompt: Prompt) -> OpenRequest {
-    OpenRequest { prompt, vocabulary: None, from: None, edge: None }
+    OpenRequest { prompt, vocabulary: None, from: None, edge: None, grammar: None }
 }
 
 /// Opens a session without an edge's vocabulary: ids travel.

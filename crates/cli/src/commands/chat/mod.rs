@@ -1,11 +1,21 @@
 //! `tandem chat`: a conversation in the terminal.
+//!
+//! - `line`: what a line of the user means; `file`: conversations in files
 
-use std::{io::IsTerminal, process::ExitCode, str::FromStr};
+mod file;
+mod line;
 
-use decode::{Message, Role, Threshold};
+use std::{io::IsTerminal, process::ExitCode};
+
+use decode::{Message, Role};
 use models::{Environment, Home};
 use rustyline::{DefaultEditor, error::ReadlineError};
-use tandem::{Mode, Pair, Request, RoutingOverrides, Share, Tandem};
+use tandem::{Mode, Pair, Request, RoutingOverrides, Tandem};
+
+use self::{
+    file::Saved,
+    line::{HELP, Line, Lines},
+};
 
 use crate::{
     answer::{AnswerPrinter, End},
@@ -14,53 +24,12 @@ use crate::{
     show::say,
 };
 
-const HELP: &str = "/mode small|joint|large   who writes
-/threshold 0..1           ask the cloud where trust is below this
-/budget SHARE             at most this share of tokens from the cloud, as in 7%
-/reset                    begin a new conversation
-/help                     this list
-/quit                     leave (Ctrl-D too); Ctrl-C stops an answer";
-
-#[derive(Debug, PartialEq)]
-enum Line {
-    Say(String),
-    Mode(Mode),
-    Threshold(Threshold),
-    Budget(Share),
-    Reset,
-    Help,
-    Quit,
-    Nothing,
-    Wrong(String),
-}
-
-impl Line {
-    fn parse(line: &str) -> Self {
-        let line = line.trim();
-        let Some(command) = line.strip_prefix('/') else {
-            return if line.is_empty() { Self::Nothing } else { Self::Say(line.into()) };
-        };
-        let (name, value) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-        match (name, value.trim()) {
-            ("mode", value) => Self::parse_value(value, Self::Mode),
-            ("threshold", value) => Self::parse_value(value, Self::Threshold),
-            ("budget", value) => Self::parse_value(value, Self::Budget),
-            ("reset", "") => Self::Reset,
-            ("help", "") => Self::Help,
-            ("quit" | "exit", "") => Self::Quit,
-            _ => Self::Wrong(format!("there is no command /{command}; /help lists them")),
-        }
-    }
-
-    fn parse_value<T: FromStr<Err: ToString>>(value: &str, command: fn(T) -> Self) -> Self {
-        value.parse().map_or_else(|error: T::Err| Self::Wrong(error.to_string()), command)
-    }
-}
-
 struct Chat {
     tandem: Tandem,
     mode: Mode,
     routing: RoutingOverrides,
+    /// The system message, where it is not the usual one.
+    system: Option<String>,
     messages: Vec<Message>,
     printer: AnswerPrinter,
 }
@@ -71,6 +40,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let mut chat = Chat {
         mode: args.generate.mode,
         routing: RoutingOverrides::default(),
+        system: None,
         messages: vec![],
         printer: AnswerPrinter::new(&args.output)?,
         tandem,
@@ -82,18 +52,25 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         editor.load_history(&history)?;
     }
     // A script has no use for a prompt.
-    let prompt = if std::io::stdin().is_terminal() { "> " } else { "" };
+    let terminal = std::io::stdin().is_terminal();
+    let mut lines = Lines::default();
     loop {
+        let prompt = match (terminal, lines.is_open()) {
+            (false, _) => "",
+            (true, false) => "> ",
+            (true, true) => "… ",
+        };
         // Reading blocks, and nothing else has to run meanwhile.
         match tokio::task::block_in_place(|| editor.readline(prompt)) {
             Ok(line) => {
                 editor.add_history_entry(&line)?;
-                if !chat.handle(Line::parse(&line)).await? {
+                let Some(text) = lines.push(&line) else { continue };
+                if !chat.handle(Line::parse(&text)).await? {
                     break;
                 }
             }
             // At the prompt, Ctrl-C clears the line.
-            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Interrupted) => lines.clear(),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
         }
@@ -123,6 +100,25 @@ impl Chat {
                 let budget = Some(share.value());
                 self.routing = RoutingOverrides { budget, ..RoutingOverrides::default() };
             }
+            Line::System(system) => self.system = system,
+            Line::Save(path) => {
+                let (system, messages) = (self.system.clone(), self.messages.clone());
+                match (Saved { system, messages }).write(&path) {
+                    Ok(()) => say(&format!("saved to {}", path.display())),
+                    Err(error) => say(&format!("error: {error:#}")),
+                }
+            }
+            Line::Load(path) => match Saved::read(&path) {
+                Ok(saved) => {
+                    say(&format!("{} messages from {}", saved.messages.len(), path.display()));
+                    Saved { system: self.system, messages: self.messages } = saved;
+                }
+                Err(error) => say(&format!("error: {error:#}")),
+            },
+            Line::Undo => {
+                let question = self.messages.iter().rposition(|m| m.role == Role::User);
+                self.messages.truncate(question.unwrap_or(0));
+            }
             Line::Reset => self.messages.clear(),
             Line::Help => say(HELP),
             Line::Quit => return Ok(false),
@@ -148,7 +144,9 @@ impl Chat {
     /// An answer that is stopped or fails half-way stays in the conversation as far as it came.
     async fn answer(&mut self, text: String) -> anyhow::Result<()> {
         self.messages.push(Message::user(text));
-        let request = Request::chat(self.messages.clone()).mode(self.mode);
+        let system = self.system.iter().map(Message::system);
+        let messages: Vec<_> = system.chain(self.messages.iter().cloned()).collect();
+        let request = Request::chat(messages).mode(self.mode);
         let mut failed = None;
         match self.tandem.generate(request.routing(self.routing.clone())).await {
             Ok(mut generation) => {
@@ -168,33 +166,5 @@ impl Chat {
         // A question without an answer is as if it had not been asked.
         self.messages.pop_if(|last| last.role == Role::User);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    #[test]
-    fn lines_and_commands() {
-        assert_eq!(Line::parse(" hi there "), Line::Say("hi there".into()));
-        assert_eq!(Line::parse("  "), Line::Nothing);
-        assert_eq!(Line::parse("/mode small"), Line::Mode(Mode::Small));
-        assert_eq!(Line::parse("/threshold 0.5"), Line::Threshold(Threshold::new(0.5).unwrap()));
-        assert_eq!(Line::parse("/reset"), Line::Reset);
-        assert_eq!(Line::parse("/quit"), Line::Quit);
-        for wrong in [
-            "/mode",
-            "/mode tiny",
-            "/threshold 2",
-            "/threshold",
-            "/budget much",
-            "/frobnicate",
-            "/reset now",
-        ] {
-            assert!(matches!(Line::parse(wrong), Line::Wrong(_)), "{wrong}");
-        }
     }
 }

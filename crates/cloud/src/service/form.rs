@@ -1,0 +1,104 @@
+//! The form that a session's answers are held to, as the edge holds its own.
+
+use std::sync::Arc;
+
+use decode::{Constraint, Token, common_prefix};
+use engine::{Grammar, GrammarCompiler, Model};
+use tokio::task::spawn_blocking;
+
+use super::{Service, ServiceError};
+
+/// A form, and how far a conversation has followed it.
+pub(crate) struct Form {
+    start: Box<dyn Constraint>,
+    now: Box<dyn Constraint>,
+    read: Vec<Token>,
+}
+
+impl Form {
+    pub fn new(start: Box<dyn Constraint>) -> Self {
+        Self { now: start.clone(), start, read: vec![] }
+    }
+
+    /// What may come behind these tokens; `None` where they do not fit themselves. Then nothing is
+    /// held to it here: the edge checks every answer in any case.
+    pub fn behind(&mut self, tokens: &[Token]) -> Option<Box<dyn Constraint>> {
+        if common_prefix(&self.read, tokens) < self.read.len() {
+            self.begin_again();
+        }
+        match self.now.advance(&tokens[self.read.len()..]) {
+            Ok(()) => {
+                self.read = tokens.to_vec();
+                Some(self.now.clone())
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the conversation does not fit its form");
+                self.begin_again();
+                None
+            }
+        }
+    }
+
+    fn begin_again(&mut self) {
+        self.now = self.start.clone();
+        self.read.clear();
+    }
+}
+
+impl Service {
+    /// What a session is held to. A grammar that cannot be used is the edge's to refuse.
+    pub(super) async fn form(
+        &self,
+        model: &Model,
+        grammar: Option<Grammar>,
+    ) -> Result<Option<Form>, ServiceError> {
+        let Some(grammar) = grammar else { return Ok(None) };
+        let (vocabulary, compiler) = (model.vocabulary().clone(), self.grammars.clone());
+        let compile = move || {
+            let compiler = match compiler.get() {
+                Some(compiler) => compiler,
+                None => {
+                    let made = GrammarCompiler::new(vocabulary)?;
+                    compiler.get_or_init(|| made)
+                }
+            };
+            compiler.compile(&grammar)
+        };
+        let compiled = spawn_blocking(compile).await.map_err(|e| ServiceError::internal(&e))?;
+        match compiled {
+            Ok(start) => Ok(Some(Form::new(start))),
+            Err(error) => {
+                tracing::debug!(%error, "a grammar cannot be used here");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Shared by all sessions, and made when the first one needs it.
+pub(super) type Grammars = Arc<std::sync::OnceLock<GrammarCompiler>>;
+
+#[cfg(test)]
+mod tests {
+    use decode::{Vocabulary, fake::FakeVocabulary};
+
+    use super::*;
+
+    #[test]
+    fn a_form_follows_its_conversation_back_and_forth() {
+        let vocabulary = Arc::new(FakeVocabulary::new(&[]));
+        let compiler = GrammarCompiler::new(vocabulary.clone()).unwrap();
+        let start = compiler.compile(&Grammar::Regex("ab+c".into())).unwrap();
+        let mut form = Form::new(start);
+        let encode = |text: &str| vocabulary.encode(text);
+        let mut behind = |text: &str, next: &str| {
+            form.behind(&encode(text)).map(|mut form| form.allows(&encode(next)).unwrap())
+        };
+        assert_eq!(behind("", "a"), Some(true));
+        assert_eq!(behind("ab", "bc"), Some(true));
+        assert_eq!(behind("abb", "a"), Some(false));
+        assert_eq!(behind("a", "b"), Some(true));
+        assert_eq!(behind("x", "b"), None);
+        assert_eq!(behind("abbb", "c"), Some(true));
+    }
+}

@@ -1,0 +1,408 @@
+//! Going on while an answer is on its way.
+//!
+//! A round trip takes as long as several steps of the edge. So the edge goes on behind its own choice:
+//! it reads it, scores the place behind it, asks again where it doubts, and so on. None of that is in
+//! the text, the trace or the budget: the places are only read ahead. The loop takes every decision
+//! when the text has come to a place, as if it had waited, and finds the place read and perhaps the
+//! answer there. Where the text goes another way, the places behind are cut from the edge's cache, and
+//! the asks made there are void. So the tokens are those of the loop that waits, whatever comes when.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use tracing::{Instrument, trace_span};
+
+use crate::{
+    Answer, AnswerLength, Ask, Cloud, CloudError, Decision, Edge, Exchange, Handshake, Pending,
+    Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
+    trace::{Source, Speculation, Times},
+    transcript::{NewTokens, Written},
+};
+
+/// The most places that are read ahead: each holds the logits of a whole vocabulary.
+const MAX_PLACES: usize = 64;
+
+/// What was read behind the place where the text stands.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// How many asks may be on their way at once; with 0 the loop waits for each.
+    pub limit: usize,
+    /// The places behind, in order. Where the edge has nothing unread, the first is where the text
+    /// stands.
+    path: VecDeque<Place>,
+    /// The ask that was made ahead for the place where the text stands.
+    pub asked: Option<InFlight>,
+    /// Whether that place was read ahead.
+    provisional: bool,
+    /// How many tokens an answer may have: the first is what was asked for, the others say what the
+    /// cloud would answer behind it.
+    pub tokens: usize,
+    /// What the cloud would write behind the accepted text, as far as it has said.
+    pub foreseen: Option<Answer>,
+    /// The opening of the cloud, where that goes ahead of the first ask.
+    opening: Option<InFlight<Handshake>>,
+}
+
+/// A position that the edge has read up to, and its score.
+struct Place {
+    /// What the edge read to come here: its own choice at the place before.
+    token: Token,
+    step: Step,
+    score: Option<Score>,
+    times: Times,
+    asked: Option<InFlight>,
+}
+
+/// An answer of the cloud's that is on its way, or has come.
+pub(crate) enum InFlight<T = Answer> {
+    OnItsWay(Pending<T>),
+    Arrived(Result<T, CloudError>),
+}
+
+impl<T> InFlight<T> {
+    fn poll(&mut self, context: &mut std::task::Context<'_>) {
+        if let Self::OnItsWay(answer) = self
+            && let Poll::Ready(answer) = answer.as_mut().poll(context)
+        {
+            *self = Self::Arrived(answer);
+        }
+    }
+
+    fn is_on_its_way(&self) -> bool {
+        matches!(self, Self::OnItsWay(_))
+    }
+}
+
+impl Ahead {
+    /// A word where text is exchanged, else tokens. Where tokens are drawn, only the first is what the
+    /// cloud would answer to an ask of its own.
+    pub fn wanted(&self, exchange: Option<Exchange>, greedy: bool) -> AnswerLength {
+        match exchange {
+            Some(Exchange::Text) => AnswerLength::Word,
+            Some(Exchange::Ids) | None if greedy => AnswerLength::Tokens(self.tokens.max(1)),
+            Some(Exchange::Ids) | None => AnswerLength::Tokens(1),
+        }
+    }
+
+    /// Opens the cloud ahead of the first ask, if it can be.
+    pub fn warm(&mut self, cloud: &mut impl Cloud) {
+        self.opening = cloud.begin_open().map(InFlight::OnItsWay);
+    }
+
+    /// What opening ahead has found out, once. A failure is met again where the cloud is needed.
+    fn opened(&mut self, context: &mut std::task::Context<'_>) -> Option<Handshake> {
+        self.opening.as_mut()?.poll(context);
+        let arrived = self.opening.take_if(|opening| !opening.is_on_its_way())?;
+        match arrived {
+            InFlight::Arrived(Ok(opened)) => Some(opened),
+            _ => None,
+        }
+    }
+
+    /// Goes on in what the cloud would write, for as long as the text does.
+    fn follow_foreseen(&mut self, accepted: &[Token]) {
+        self.foreseen = self.foreseen.take().and_then(|mut answer| {
+            for token in accepted {
+                if answer.tokens.first()?.id != Some(*token) {
+                    return None;
+                }
+                answer.tokens.remove(0);
+            }
+            (answer.end || !answer.tokens.is_empty()).then_some(answer)
+        });
+    }
+
+    /// The asks made behind the place where the text stands.
+    fn asks(&mut self) -> impl Iterator<Item = &mut InFlight> {
+        self.path.iter_mut().filter_map(|place| place.asked.as_mut())
+    }
+
+    fn on_their_way(&self) -> usize {
+        let asks = self.path.iter().filter_map(|place| place.asked.as_ref());
+        asks.filter(|ask| ask.is_on_its_way()).count()
+    }
+
+    /// How many of these tokens the edge went on with.
+    fn common(&self, tokens: impl Iterator<Item = Token>) -> usize {
+        self.path.iter().zip(tokens).take_while(|(place, token)| place.token == *token).count()
+    }
+
+    /// How tokens that are about to be accepted stand to what was read ahead.
+    pub fn judge(&self, written: &NewTokens) -> Option<Speculation> {
+        if written.speculation.is_some() {
+            return written.speculation;
+        }
+        if written.source != Source::Cloud || self.path.is_empty() {
+            return self.provisional.then_some(Speculation::Provisional);
+        }
+        let ids = written.tokens.iter().filter_map(|piece| piece.id);
+        let known = written.tokens.len().min(self.path.len());
+        let same = known > 0 && self.common(ids) == known;
+        Some(if same { Speculation::Confirmed } else { Speculation::Contradicted })
+    }
+}
+
+/// The text as it would be at the last place that was read ahead, if everything is confirmed.
+struct Tip {
+    written: Written,
+    /// What the budget would have seen since the text that is accepted.
+    observed: Vec<(usize, Source)>,
+}
+
+/// Begins an ask behind this text; `None` where the cloud can only be waited for.
+pub(crate) fn begin<R, C: Cloud>(
+    routing: &mut Routing<R, C>,
+    (want, sampling): (AnswerLength, &Sampling),
+    step: Option<&Step>,
+    written: &Written,
+) -> Option<InFlight> {
+    let (tokens, text) = (&written.tokens, written.text.as_str());
+    if let Some(step) = step {
+        routing.cloud.record_step(step);
+    }
+    let ask = Ask { tokens, text, want, sampling };
+    routing.cloud.begin(ask).map(InFlight::OnItsWay)
+}
+
+impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
+    /// Reads up to where the text stands, unless that was read ahead.
+    pub(crate) async fn arrive(&mut self) -> Result<(Step, Option<Score>, Times), SessionError> {
+        if let Some(Place { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
+            (self.ahead.asked, self.ahead.provisional) = (asked, true);
+            return Ok((step, score, times));
+        }
+        let mut step = self.read_unread().await?;
+        self.transcript.edge_read(step.reading.tokens, self.unread.len(), self.read);
+        self.read += self.unread.len();
+        self.unread.clear();
+        self.ahead.provisional = false;
+        self.closing = self.mask(&mut step)?;
+        let (score, times) = self.score(&step);
+        Ok((step, score, times))
+    }
+
+    /// Reads what is unread. Where the cloud is to be warm it is opened meanwhile, and once it is, it is
+    /// asked about this place, so that it reads the prompt before its answer is needed.
+    async fn read_unread(&mut self) -> Result<Step, SessionError> {
+        let reading = trace_span!("step", position = self.read, unread = self.unread.len());
+        let greedy = self.sampling.is_greedy();
+        let Self { edge, unread, ahead, routing, exchange, sampling, transcript, .. } = self;
+        let mut reading = pin!(edge.step(unread).instrument(reading));
+        let step = poll_fn(|context| {
+            if let (Some(opened), Some(routing)) = (ahead.opened(context), routing.as_mut()) {
+                *exchange = Some(opened.exchange);
+                let (want, written) = (ahead.wanted(*exchange, greedy), transcript.written());
+                ahead.asked = begin(routing, (want, sampling), None, written);
+            }
+            ahead.asked.iter_mut().for_each(|asked| asked.poll(context));
+            reading.as_mut().poll(context)
+        });
+        Ok(step.await?)
+    }
+
+    /// Opens the cloud, unless that has begun already. Only here does a failure count.
+    pub(crate) async fn open(&mut self) -> Result<Handshake, CloudError> {
+        if let Some(InFlight::OnItsWay(opening)) = self.ahead.opening.take()
+            && let Ok(opened) = opening.await
+        {
+            return Ok(opened);
+        }
+        self.routing.as_mut().ok_or(CloudError::NotOpened)?.cloud.open().await
+    }
+
+    pub(crate) fn wanted(&self) -> AnswerLength {
+        self.ahead.wanted(self.exchange, self.sampling.is_greedy())
+    }
+
+    /// Waits for an answer, and goes on meanwhile as far as that is allowed. Returns how long nothing
+    /// else was done, too.
+    pub(crate) async fn wait(
+        &mut self,
+        step: &Step,
+        mut asked: InFlight,
+    ) -> Result<(Result<Answer, CloudError>, Duration), SessionError> {
+        let started = Instant::now();
+        let mut busy = Duration::ZERO;
+        // An answer that is there at once leaves nothing to hide.
+        poll_fn(|context| {
+            asked.poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        let mut tip = if asked.is_on_its_way() { self.tip() } else { None };
+        let answer = loop {
+            if let InFlight::Arrived(answer) = asked {
+                break answer;
+            }
+            let next = match &mut tip {
+                Some(tip) => self.go_on(step, tip)?,
+                None => None,
+            };
+            let begun = Instant::now();
+            match next {
+                Some(token) => {
+                    self.read_ahead(token, &mut asked).await?;
+                    busy += begun.elapsed();
+                }
+                None => self.arrival(&mut asked).await,
+            }
+        };
+        Ok((answer, started.elapsed().saturating_sub(busy)))
+    }
+
+    /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
+    /// waits.
+    fn tip(&self) -> Option<Tip> {
+        if self.ahead.limit == 0 || self.constraint.is_some() {
+            return None;
+        }
+        let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
+        let mut source = Source::Cloud;
+        for place in &self.ahead.path {
+            self.extend(&mut tip, place.token, source);
+            source = self.source(place, &tip);
+        }
+        Some(tip)
+    }
+
+    fn extend(&self, tip: &mut Tip, token: Token, source: Source) {
+        tip.written.push(Some(token), &self.vocabulary.piece(token));
+        tip.observed.push((1, source));
+    }
+
+    /// Who will have written the token behind this place. A word of the cloud's goes on as long as
+    /// none can begin.
+    fn source(&self, place: &Place, tip: &Tip) -> Source {
+        let in_word = || self.eligible_behind(&place.step, &tip.written) == Some(false);
+        let last = tip.observed.last().map(|(_, source)| *source);
+        if place.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
+            Source::Cloud
+        } else {
+            Source::Edge
+        }
+    }
+
+    /// The token to read next, ahead of the text; asks at the last place first, if that is to be.
+    /// `None` where it cannot go on for now.
+    fn go_on(&mut self, step: &Step, tip: &mut Tip) -> Result<Option<Token>, SessionError> {
+        let places = self.ahead.path.len();
+        if places >= MAX_PLACES || self.read + places >= self.edge.context() {
+            return Ok(None);
+        }
+        if !self.ask_ahead(tip) {
+            return Ok(None);
+        }
+        let (here, source) = match self.ahead.path.back() {
+            Some(place) => (&place.step, self.source(place, tip)),
+            None => (step, Source::Cloud),
+        };
+        let token = self.choose(here, &tip.written)?;
+        // Behind the last token that may be accepted there is nothing to read.
+        let last = tip.observed.len() + 1 >= self.transcript.room();
+        if last || self.vocabulary.is_end(token) || self.transcript.stops_in(&tip.written.text) {
+            return Ok(None);
+        }
+        self.extend(tip, token, source);
+        Ok(Some(token))
+    }
+
+    /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
+    /// has to wait, because enough asks are on their way.
+    fn ask_ahead(&mut self, tip: &Tip) -> bool {
+        let on_their_way = 1 + self.ahead.on_their_way();
+        let Some(place) = self.ahead.path.back() else { return true };
+        let (Some(routing), Some(score)) = (&self.routing, place.score) else { return true };
+        let decision = routing.policy.threshold_after(&tip.observed).decide(score);
+        let eligible = self.eligible_behind(&place.step, &tip.written) != Some(false);
+        if place.asked.is_some() || decision == Decision::Keep || !eligible {
+            return true;
+        }
+        if on_their_way >= self.ahead.limit {
+            return false;
+        }
+        let how = (self.wanted(), &self.sampling);
+        let (Some(place), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
+            return true;
+        };
+        place.asked = begin(routing, how, Some(&place.step), &tip.written);
+        place.asked.is_some()
+    }
+
+    /// Reads one token ahead while the asks are on their way.
+    async fn read_ahead(&mut self, token: Token, asked: &mut InFlight) -> Result<(), SessionError> {
+        let position = self.read + self.ahead.path.len();
+        let step = {
+            let (edge, ahead, unread) = (&mut self.edge, &mut self.ahead, [token]);
+            let reading = trace_span!("step", position, unread = 1, ahead = true);
+            let mut reading = pin!(edge.step(&unread).instrument(reading));
+            poll_fn(|context| {
+                asked.poll(context);
+                ahead.asks().for_each(|ask| ask.poll(context));
+                reading.as_mut().poll(context)
+            })
+            .await?
+        };
+        self.transcript.edge_read(step.reading.tokens, 1, position);
+        let (score, times) = self.score(&step);
+        self.ahead.path.push_back(Place { token, step, score, times, asked: None });
+        Ok(())
+    }
+
+    /// Waits until an answer comes: this one, or one behind it.
+    async fn arrival(&mut self, asked: &mut InFlight) {
+        let behind = self.ahead.on_their_way();
+        poll_fn(|context| {
+            asked.poll(context);
+            self.ahead.asks().for_each(|ask| ask.poll(context));
+            let arrived = !asked.is_on_its_way() || self.ahead.on_their_way() < behind;
+            if arrived { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Goes to where the accepted tokens lead: along what was read ahead, as far as it is the same.
+    pub(crate) fn follow(&mut self, accepted: &[Token]) {
+        let void = usize::from(self.ahead.asked.take().is_some());
+        self.transcript.add_void_asks(void);
+        self.ahead.follow_foreseen(accepted);
+        let same = self.ahead.common(accepted.iter().copied());
+        self.read += same;
+        if same < accepted.len() {
+            // Behind tokens that were forced, which no step has read yet.
+            self.unread.extend_from_slice(&accepted[same..]);
+            self.cut();
+            return;
+        }
+        // Inside a word of the cloud's nothing was to be decided.
+        for place in self.ahead.path.drain(..same.saturating_sub(1)) {
+            self.transcript.add_cost(place.times, None);
+            self.transcript.add_void_asks(usize::from(place.asked.is_some()));
+        }
+    }
+
+    /// Nothing is asked any more: what was read ahead is forgotten, and what was sent for it counts.
+    pub(crate) fn stop_asking(&mut self) {
+        self.follow(&[]);
+        self.cut();
+        if let Some(routing) = &mut self.routing {
+            self.transcript.add_sent(&routing.cloud.take_sent());
+        }
+    }
+
+    /// Forgets what was read ahead: the edge's cache is cut to what it has read of the text.
+    pub(crate) fn cut(&mut self) {
+        if self.ahead.path.is_empty() {
+            return;
+        }
+        for place in self.ahead.path.drain(..) {
+            self.transcript.add_void(place.times, place.asked.is_some());
+        }
+        let read = self.edge.held().iter().take(self.read).copied().collect::<Vec<_>>();
+        self.edge.keep_common(&read);
+    }
+}
