@@ -123,8 +123,12 @@ impl Settings {
             built.build();
             for (key, value) in self.values(&name) {
                 let Some(arg) = option(&built, key) else { continue };
-                let excluded = built.get_arg_conflicts_with(arg);
-                if excluded.iter().any(|other| given.contains(&other.get_id())) {
+                // An exclusion is written at one of the two options.
+                let excludes = |one: &Arg, other: &Arg| {
+                    built.get_arg_conflicts_with(one).iter().any(|c| c.get_id() == other.get_id())
+                };
+                let mut others = built.get_arguments().filter(|a| given.contains(&a.get_id()));
+                if others.any(|other| excludes(arg, other) || excludes(other, arg)) {
                     continue;
                 }
                 let values = written(value);

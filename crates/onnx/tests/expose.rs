@@ -21,9 +21,11 @@ fn graph(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/graphs/{name}.onnx"))
 }
 
+/// Every model that can be run: the two left out lose what they read.
 fn all() -> Vec<PathBuf> {
     let entries = fs::read_dir(models()).unwrap().map(|entry| entry.unwrap().path());
-    let mut all: Vec<_> = entries.filter(|p| p.is_dir()).map(|p| p.join("model.onnx")).collect();
+    let runs = |p: &PathBuf| p.is_dir() && !p.ends_with("forgetful") && !p.ends_with("windowed");
+    let mut all: Vec<_> = entries.filter(runs).map(|p| p.join("model.onnx")).collect();
     all.sort();
     assert_eq!(all.len(), 12);
     all

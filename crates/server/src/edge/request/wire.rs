@@ -172,7 +172,7 @@ pub enum Prompts {
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct GenerationParameters {
     /// Who writes; without it, as the server was started.
-    #[schema(pattern = "^tandem-(joint|small|large)$")]
+    #[schema(pattern = "^tandem-(joint|small|large|verify)$")]
     pub model: Option<String>,
     pub stream: Option<bool>,
     #[schema(value_type = Option<StreamOptions>)]

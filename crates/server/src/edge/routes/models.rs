@@ -16,7 +16,7 @@ pub struct ModelList {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelEntry {
-    #[schema(pattern = "^tandem-(joint|small|large)$")]
+    #[schema(pattern = "^tandem-(joint|small|large|verify)$")]
     id: &'static str,
     #[schema(pattern = "^model$")]
     object: &'static str,
