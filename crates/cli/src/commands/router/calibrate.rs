@@ -10,12 +10,7 @@ use lab::{
 use router::{Calibration, RouterFile};
 use tandem::{Mode, NamedRouter, RouterSpec, Tandem};
 
-use crate::{
-    args::CalibrateArgs,
-    config::UsageError,
-    progress::Bar,
-    show::{percent, say},
-};
+use crate::{args::CalibrateArgs, config::UsageError, progress::Bar, show::say};
 
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
@@ -97,8 +92,8 @@ fn write(
     match router {
         RouterSpec::File(path) => {
             for point in points {
-                let share = percent(point.share);
-                writeln!(out, "  {share:>4} of tokens: threshold {:.4}", point.threshold)?;
+                let (share, threshold) = (point.share * 100.0, point.threshold);
+                writeln!(out, "  {share:>5.1}% of tokens: threshold {threshold:.4}")?;
             }
             let output = output.unwrap_or(path);
             RouterFile::read(path)?.with_calibration(table.clone()).write(output)?;

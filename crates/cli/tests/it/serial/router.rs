@@ -148,7 +148,8 @@ fn from_worked_examples_to_a_router_that_keeps_its_budget() {
         "32",
     ]);
     assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.out.contains("10% of tokens: threshold"), "{}", done.out);
+    // Each threshold stands beside the share that was seen with it.
+    assert!(done.out.matches("% of tokens: threshold").count() >= 3, "{}", done.out);
     let about = run(&["router", "inspect", text(&router), "--json"]).json();
     assert_eq!(about["objective"], "citer");
     assert_eq!(about["inputs"], "hidden+logits");

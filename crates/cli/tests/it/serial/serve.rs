@@ -56,12 +56,16 @@ fn documented_commands() -> Vec<String> {
     let page = include_str!("../../../../../docs/server.md");
     let blocks = page.split("```").skip(1).step_by(2);
     let mut commands: Vec<String> = vec![];
-    for line in blocks.flat_map(str::lines) {
-        match commands.last_mut() {
-            _ if line.starts_with("curl") => commands.push(line.into()),
-            // A body goes on over several lines.
-            Some(command) => *command += &format!("\n{line}"),
-            None => {}
+    for block in blocks {
+        let mut inside = false;
+        for line in block.lines() {
+            inside = line.starts_with("curl") || (inside && !line.starts_with("tandem"));
+            match commands.last_mut() {
+                _ if line.starts_with("curl") => commands.push(line.into()),
+                // A body goes on over several lines.
+                Some(command) if inside => *command += &format!("\n{line}"),
+                _ => {}
+            }
         }
     }
     commands
