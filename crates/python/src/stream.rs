@@ -1,6 +1,9 @@
 //! One text while it is made.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
 
 use decode::{FinishReason, Source};
 use pyo3::prelude::*;
@@ -17,8 +20,9 @@ use crate::{
 /// the seat back.
 #[pyclass(module = "tandem")]
 pub struct Stream {
-    /// There until the text ends.
-    generation: Option<Generation>,
+    /// There until the text ends. Python may look at a stream from several threads, and answers that
+    /// are on their way cannot be looked at by two.
+    generation: Mutex<Option<Generation>>,
     ready: VecDeque<Span>,
     last: Source,
     /// Raised once what was written before it has been handed out.
@@ -29,7 +33,7 @@ pub struct Stream {
 impl Stream {
     pub fn new(generation: Generation) -> Self {
         Self {
-            generation: Some(generation),
+            generation: Mutex::new(Some(generation)),
             ready: VecDeque::new(),
             last: Source::Edge,
             failure: None,
@@ -39,7 +43,7 @@ impl Stream {
 
     /// Makes the text to its end.
     pub fn finish(mut self, py: Python<'_>) -> PyResult<Answer> {
-        let Some(mut generation) = self.generation.take() else {
+        let Some(mut generation) = self.generation().take() else {
             return Err(crate::errors::internal("this text is over"));
         };
         let done = wait(py, async {
@@ -52,6 +56,10 @@ impl Stream {
         Ok(Answer(answer))
     }
 
+    fn generation(&mut self) -> &mut Option<Generation> {
+        self.generation.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn accept(&mut self, py: Python<'_>, span: &decode::Span) -> PyResult<()> {
         self.ready.extend(Span::split(py, &span.tokens, &span.rest, self.last)?);
         self.last = self.ready.back().map_or(self.last, Span::last_source);
@@ -60,7 +68,7 @@ impl Stream {
 
     /// Gives the seat back and keeps what can be said of the text. What was held back is shown.
     fn end(&mut self, py: Python<'_>, reason: FinishReason) -> PyResult<()> {
-        let Some(mut generation) = self.generation.take() else { return Ok(()) };
+        let Some(mut generation) = self.generation().take() else { return Ok(()) };
         let held_back = generation.end(reason);
         let answer = tandem::Answer::new(&generation);
         drop_inside(generation);
@@ -84,7 +92,7 @@ impl Stream {
             if let Some(error) = self.failure.take() {
                 return Err(error);
             }
-            let Some(generation) = &mut self.generation else { return Ok(None) };
+            let Some(generation) = self.generation() else { return Ok(None) };
             match wait(py, generation.next()) {
                 Ok(Ok(Some(span))) => self.accept(py, &span)?,
                 Ok(Ok(None)) => self.end(py, FinishReason::Stop)?,
@@ -131,6 +139,6 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        drop_inside(self.generation.take());
+        drop_inside(self.generation().take());
     }
 }
