@@ -15,7 +15,7 @@ SMALL = "smollm2-135m-instruct"
     [
         ({"budget": 2.0}, "a budget is a share of tokens from 0 to 1, not 2"),
         ({"threshold": 2.0}, "the threshold must be a number from 0"),
-        ({"mode": "both"}, "write small, joint or large"),
+        ({"mode": "both"}, "write small, joint, large or verify"),
         ({"temperature": -1.0}, "temperature must be"),
         ({"on_cloud_error": "panic"}, '"panic" is not keep, wait or fail'),
         ({"router": "oracle"}, "oracle"),

@@ -19,6 +19,7 @@ TIMES = {
     "cloud_prefill_ms",
     "cloud_decode_ms",
     "network_ms",
+    "hidden_ms",
 }
 
 
