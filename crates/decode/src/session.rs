@@ -10,11 +10,9 @@
 //! A text that is held to a form has a [`Constraint`]: what it forces is accepted without a step, and
 //! elsewhere it masks the step before it is scored, and checks what the cloud answers.
 //!
-//! While an answer is on its way the edge may read on behind its own choice: [`speculation`] says how,
+//! While an answer is on its way the edge may read on behind its own choice: `speculation` says how,
 //! and why the text does not depend on it. Otherwise neither model ever reads a proposal that was
 //! overruled, so neither has anything to undo.
-//!
-//! [`speculation`]: crate::speculation
 //!
 //! `step`, `score`, `ask` and `accept` are tracing spans at level `trace`, so that a subscriber sees
 //! where the time of every position goes; where nobody listens they cost a comparison each.
