@@ -12,7 +12,7 @@ from enum import Enum
 
 import torch
 
-from network import folded_score
+from network import TOKEN_WIDTH, folded_score
 from qwen2 import DEVICE, PRECISION
 
 # How many texts there can be side by side; a graph is captured for each number that occurs.
@@ -37,10 +37,9 @@ class Decoded:
     """A row for each text and a column for each token; behind the end of a text, tokens are -1."""
 
     tokens: torch.Tensor
-    # Of the small model: its state, what the router sees of its distribution, and its best token.
-    hidden: torch.Tensor | None = None
-    features: torch.Tensor | None = None
+    # Of the small model: its best token and the one behind it.
     edge: torch.Tensor | None = None
+    second: torch.Tensor | None = None
     # The large model's best token.
     large: torch.Tensor | None = None
     # How likely the large model finds either, and what was written.
@@ -49,10 +48,15 @@ class Decoded:
     written_logp: torch.Tensor | None = None
     # Where the large model's token was taken.
     asked: torch.Tensor | None = None
+    # Of every written position, in no order: its text and its place in it, the small model's states,
+    # and what the router sees of its distribution.
+    position: torch.Tensor | None = None
+    states: torch.Tensor | None = None
+    features: torch.Tensor | None = None
 
 
-STATES = ("hidden", "features")
-OPINIONS = ("edge", "large", "edge_logp", "large_logp", "written_logp", "asked")
+STATES = ("states", "features")
+OPINIONS = ("edge", "second", "large", "edge_logp", "large_logp", "written_logp", "asked")
 
 
 @dataclass
@@ -71,14 +75,14 @@ class Batch:
 
 
 def features(logits):
-    """What the router sees of a distribution (crates/decode/src/features.rs), and the best token."""
+    """What the router sees of a distribution (crates/decode/src/features.rs), and the best tokens."""
     total = torch.logsumexp(logits, -1, keepdim=True)
     top = torch.topk(logits, 8, -1)
     likely = (top.values - total).exp()
     logp = logits - total
     entropy = -(logp.exp() * logp).sum(-1)
     margin = likely[:, 0] - likely[:, 1]
-    return torch.cat([likely, entropy[:, None], margin[:, None]], -1), top.indices[:, 0]
+    return torch.cat([likely, entropy[:, None], margin[:, None]], -1), top.indices[:, :2]
 
 
 def zeros(*shape, dtype=torch.long):
@@ -102,23 +106,35 @@ class Lockstep:
         self.column, self.place = zeros(()), zeros(())
         self.record = {
             "tokens": zeros(STEPS, batch),
-            "hidden": zeros(STEPS, batch, edge.width, dtype=half),
+            "states": zeros(STEPS, batch, edge.width, dtype=half),
             "features": zeros(STEPS, batch, FEATURES, dtype=single),
             "edge": zeros(STEPS, batch),
+            "second": zeros(STEPS, batch),
             "large": zeros(STEPS, batch),
             "edge_logp": zeros(STEPS, batch, dtype=single),
             "large_logp": zeros(STEPS, batch, dtype=single),
             "written_logp": zeros(STEPS, batch, dtype=single),
             "asked": zeros(STEPS, batch).bool(),
         }
-        inputs, width = edge.width + FEATURES, edge.width
+        # A router that reads no tokens has zeros for them.
+        self.table = zeros(len(edge.embedding), TOKEN_WIDTH, dtype=single)
+        inputs, width = edge.width + FEATURES + 2 * TOKEN_WIDTH, edge.width
         shapes = ((2 * width, inputs), (2 * width,), (width, 2 * width), (width,), (1, width), (1,))
         self.router = [zeros(*shape, dtype=single) for shape in shapes]
         self.graphs, self.pool = {}, None
 
-    def set_router(self, maps):
-        for ours, given in zip(self.router, maps):
-            ours.copy_(given)
+    def set_router(self, router):
+        """A router of the states and the features, with or without the tokens' table."""
+        w1, *rest = router.maps
+        ours, *others = self.router
+        ours.zero_()
+        self.table.zero_()
+        # The tokens come last.
+        ours[:, : w1.shape[1]] = w1
+        if router.table is not None:
+            self.table.copy_(router.table)
+        for buffer, given in zip(others, rest):
+            buffer.copy_(given)
 
     def large_alone(self, prompts, most, temperature=0.0):
         """What the large model writes; greedily at a temperature of 0."""
@@ -133,13 +149,14 @@ class Lockstep:
         one for each prompt. States are recorded only on demand: they are large.
         """
         rule = {"ratio": ratio, "threshold": threshold}
-        names = ("tokens", *OPINIONS, *(STATES if states else ()))
-        return self._decode(prompts, most, Mode.JOINT, rule, names)
+        return self._decode(prompts, most, Mode.JOINT, rule, ("tokens", *OPINIONS), states)
 
     @torch.no_grad()
-    def _decode(self, prompts, most, mode, rule, names):
+    def _decode(self, prompts, most, mode, rule, names, states=False):
         started, most = time.time(), min(most, self.longest)
         result = {}
+        # Without the gaps behind the ends of texts: they are too large for that.
+        self.kept = {name: [] for name in ("position", *STATES)} if states else None
         for name in names:
             kept = self.record[name]
             # Tokens fit into half the bits, and there are many of them.
@@ -157,6 +174,8 @@ class Lockstep:
             self._finish(batch, min(most, COLUMNS - batch.width), result)
         tokens, seconds = int((result["tokens"] >= 0).sum()), time.time() - started
         print(f"  {mode.value}: {len(prompts)} texts, {tokens} tokens, {seconds:.1f} s", flush=True)
+        for name in list(self.kept or ()):
+            result[name] = torch.cat(self.kept.pop(name))
         return Decoded(**result)
 
     def _begin(self, prompts, chosen, mode, rule):
@@ -257,9 +276,11 @@ class Lockstep:
         self.done[:size] |= (token[:, None] == self.ends).any(-1)
 
     def _routed(self, size, logits, large):
-        hidden = self.edge_hidden[:size]
-        seen, edge = features(self.edge.logits(hidden))
-        score = folded_score(self.router, torch.cat([hidden.float(), seen], -1))
+        states = self.edge_hidden[:size]
+        seen, best = features(self.edge.logits(states))
+        edge, second = best.unbind(1)
+        tokens = self.table[best].flatten(1)
+        score = folded_score(self.router, torch.cat([states.float(), seen, tokens], -1))
         total = torch.logsumexp(logits, -1)
 
         def logp(token):
@@ -268,9 +289,10 @@ class Lockstep:
         unlikely = (logp(edge) - logp(large)).exp() < self.ratio[:size]
         asked = unlikely | (score < self.threshold[:size])
         token = torch.where(asked, large, edge)
-        self._put("hidden", hidden)
+        self._put("states", states)
         self._put("features", seen)
         self._put("edge", edge)
+        self._put("second", second)
         self._put("large", large)
         self._put("edge_logp", logp(edge))
         self._put("large_logp", logp(large))
@@ -296,6 +318,14 @@ class Lockstep:
             if name == "tokens":
                 recorded = recorded.masked_fill(behind, -1)
             into[texts, columns] = recorded[living].to(into.dtype)
+        if self.kept is not None:
+            written = living[:, None] & ~behind
+            row, place = torch.nonzero(written, as_tuple=True)
+            position = torch.stack([batch.texts[row], place + batch.written], 1)
+            self.kept["position"].append(position)
+            for name in STATES:
+                recorded = self.record[name][:steps, : batch.size].transpose(0, 1)
+                self.kept[name].append(recorded[row, place])
         batch.written += steps
         batch.over = self.done[: batch.size].clone()
         self.place.fill_(0)

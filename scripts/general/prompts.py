@@ -98,8 +98,14 @@ REQUESTS_FOR_PROMPTS = {
         "problem only.",
     ],
 }
-COUNTS = (("open", 1000), ("code", 700), ("maths", 1300))
+COUNTS = (("open", 1200), ("code", 800), ("maths", 2000))
 
+# Where an answer concludes: behind these words, or before "is the answer".
+CUES = re.compile(
+    r"(?:\b(?<!best )(?:answer|(?:correct|right) (?:choice|option))(?: (?:choice|option))?(?: is\b|\s*[:=])|\\boxed\{)"
+    r"(?=(?P<behind>\s*.{0,200}))|(?P<subject>[^\n]*?) is the (?:correct |right |best )?(?:answer|choice|option)\b",
+    re.I | re.S,
+)
 NUMBER = r"-?\d[\d,]*\.?\d*"
 # What may be written in more than one way without being another answer; done in this order.
 REWRITES = (
@@ -141,21 +147,67 @@ class ChoiceCheck:
         return self.conclusion(text) == self.answer.upper()
 
     def conclusion(self, text):
-        """The label behind the last "answer is" that names one, by its letter or by its text."""
-        cues = re.finditer(r"(?:answer|choice|option)(?: is|:)\s*(.{0,200})", text, re.I)
-        for cue in reversed(list(cues)):
-            label = self.named(cue.group(1))
+        """The label that the answer concludes with, about as `tandem eval` reads it.
+
+        That of the last "answer is", "correct option:" or "… is the answer"; without any, an answer
+        that is a label or a choice and little more.
+        """
+        text = re.sub(r"[*`]", "", text)
+        for cue in reversed(list(CUES.finditer(text))):
+            if cue.group("subject"):
+                label = self.ending(cue.group("subject"))
+            else:
+                label = self.named(cue.group("behind").split("\n")[0])
             if label:
                 return label
-        return None
+        return self.alone(text)
 
     def named(self, rest):
-        letter = re.search(r"\(([A-Za-z0-9])\)", rest) or re.match(
-            r"\**\s*\(?([A-Za-z0-9])[\).:\*]*(?:\s|$|\.)", rest
-        )
-        if letter and letter.group(1).upper() in [label.upper() for label in self.labels]:
-            return letter.group(1).upper()
-        # The first that is named; of two that begin there, the longer.
+        rest = re.sub(r"^[\s:\\]*(boxed\{)?[\s:\"'${]*((option|choice|label|letter|answer)\b[\s:]*)*", "", rest, flags=re.I)
+        marked = re.match(r"[(\[]\s*(\w)\s*[)\]]|(\w)(?=[)\].,:;!?}$\\]|$)", rest)
+        if marked and self.known(marked.group(1) or marked.group(2)):
+            return self.known(marked.group(1) or marked.group(2))
+        found = self.text(rest)
+        inside = re.search(r"\((\w)\)", rest)
+        if inside and self.known(inside.group(1)):
+            return self.known(inside.group(1))
+        return found
+
+    def ending(self, said):
+        """The choice that a sentence ends with."""
+        said = re.split(r"[.!?]\s", said)[-1].strip(" .\"'")
+        label = re.search(r"\((\w)\)$", said)
+        if label and self.known(label.group(1)):
+            return self.known(label.group(1))
+        found = [l for l, t in zip(self.labels, self.texts) if said.lower().endswith(t.lower().strip(" ."))]
+        return found[0].upper() if len(found) == 1 else None
+
+    def alone(self, text):
+        lines = [line.strip(" #>-") for line in text.split("\n") if line.strip()]
+        for line in lines[:1] + lines[-1:]:
+            marked = re.match(r"[(\[](\w)[)\]]|(\w)(?=[).:]|$)", line)
+            label = marked and self.known(marked.group(1) or marked.group(2))
+            if label:
+                rest = line[marked.end() :].strip(" ).:,;-")
+                own = self.texts[[l.upper() for l in self.labels].index(label)].lower().strip(" .")
+                rest = rest[len(own) :] if rest.lower().startswith(own) else rest
+                if not re.search(r"\w", rest) or re.match(r"[\s,]*(because|since|as|for|which)\b", rest):
+                    return label
+        whole = text.strip(" .\"'\n").lower()
+        found = [l for l, t in zip(self.labels, self.texts) if whole == t.lower().strip(" .")]
+        if len(found) == 1:
+            return found[0].upper()
+        # The last sentence of worked answers: "mountain (b)", with its own label.
+        last = re.search(r"([^\n.]*)\((\w)\)[.\s]*$", text)
+        if last and self.known(last.group(2)) and self.ending(last.group(1)) == self.known(last.group(2)):
+            return self.known(last.group(2))
+        return None
+
+    def known(self, label):
+        return label.upper() if label and label.upper() in [l.upper() for l in self.labels] else None
+
+    def text(self, rest):
+        """The choice whose text stands first; of two that begin there, the longer."""
         rest, choices = rest.lower(), zip(self.labels, self.texts)
         found = [(rest.find(t.lower()), -len(t), l) for l, t in choices if t.lower() in rest]
         return min(found)[2].upper() if found else None
@@ -222,9 +274,9 @@ def training(folder):
     # Every draw is from this one, in this order: another order gives another router.
     rng = random.Random(7)
     rows = read(folder / "gsm8k/train_router.jsonl")
-    rows += rng.sample(read(folder / "gsm8k/train_slm.jsonl"), 3000)
+    rows += read(folder / "gsm8k/train_slm.jsonl")
     prompts = [maths(row, "gsm8k") for row in rows]
-    rows = rng.sample(read(folder / "commonsenseqa/train_router.jsonl"), 1500)
+    rows = read(folder / "commonsenseqa/train_router.jsonl")
     prompts += [choice(row, "commonsenseqa") for row in rows]
     prompts += [choice(row, "arc") for row in read(folder / "arc_challenge/train.jsonl")]
     requests = [request.format(t=topic) for topic in TOPICS for request in OPEN_REQUESTS]
@@ -258,15 +310,22 @@ def invented(requests, texts):
 
 def judged(folder):
     """Prompts that nothing is fitted on."""
-    prompts = [maths(row, "gsm8k") for row in read(folder / "gsm8k/dev.jsonl")[:300]]
-    prompts += [maths(row, "maths") for row in read(folder / "math500/dev.jsonl")[:200]]
-    rows = read(folder / "commonsenseqa/dev.jsonl")[:300]
+    prompts = [maths(row, "gsm8k") for row in read(folder / "gsm8k/dev.jsonl")[:600]]
+    prompts += [maths(row, "maths") for row in read(folder / "math500/dev.jsonl")]
+    rows = read(folder / "commonsenseqa/dev.jsonl")[:500]
     prompts += [choice(row, "commonsenseqa") for row in rows]
-    prompts += [choice(row, "arc") for row in read(folder / "arc_challenge/dev.jsonl")[:300]]
+    prompts += [choice(row, "arc") for row in read(folder / "arc_challenge/dev.jsonl")[:500]]
     prompts += [Prompt("open", row["prompt"]) for row in read(folder / "prompts/dev.jsonl")[:200]]
     rows = read(folder / "humaneval/dev.jsonl")
     prompts += [Prompt("code", f"{CODE_REQUEST}\n\n{row['prompt']}") for row in rows]
     return prompts
+
+
+def encoded(chat, some, longest):
+    """Those prompts that are shorter than that many tokens."""
+    for prompt in some:
+        prompt.ids = chat.ids(prompt.text)
+    return [prompt for prompt in some if len(prompt.ids) < longest]
 
 
 def few(prompts, count):

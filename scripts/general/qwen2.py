@@ -169,6 +169,30 @@ class Model:
         self.keys = torch.zeros(shape, device=DEVICE, dtype=PRECISION)
         self.values = torch.zeros_like(self.keys)
 
+    @torch.no_grad()
+    def merge(self, deltas):
+        """Adds to the weights in place, by layer and GGUF name: captured graphs see the sums.
+
+        What was added before is taken away first.
+        """
+        if not hasattr(self, "original"):
+            self.original = [Layer(*(tensor.clone() for tensor in layer)) for layer in self.layers]
+        for place, (layer, original) in enumerate(zip(self.layers, self.original)):
+            for tensor, value in zip(layer, original):
+                tensor.copy_(value)
+            for name, rows in self.rows(layer).items():
+                if (place, name) in deltas:
+                    rows.copy_(rows.float() + deltas[place, name])
+
+    def rows(self, layer):
+        """The weights of a layer by their names in the file, as views."""
+        widths = [n * self.head for n in (self.heads, self.kv_heads, self.kv_heads)]
+        gate, up = layer.gate_up.chunk(2)
+        named = zip(("attn_q", "attn_k", "attn_v"), layer.qkv.split(widths))
+        return dict(named) | {
+            "attn_output": layer.output, "ffn_gate": gate, "ffn_up": up, "ffn_down": layer.down
+        }
+
     def prefill(self, ids, padding, first):
         """Reads whole prompts into the cache from row `first` on; the states behind them."""
         rows, columns = ids.shape
@@ -222,8 +246,8 @@ class Model:
             x = self._mlp(x + F.linear(mixed, layer.output).float(), layer)
         return self._normed(x, self.norm)
 
-    def logits(self, hidden):
-        return F.linear(hidden, self.unembedding).float()
+    def logits(self, states):
+        return F.linear(states, self.unembedding).float()
 
     def keep(self, rows, columns):
         """Moves these rows of the cache to its beginning."""
