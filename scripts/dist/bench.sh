@@ -11,7 +11,7 @@ dist=target/dist/tandem-$(scripts/release/version.sh)-$(uname -m)-linux/bin/tand
 }
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
-for model in smollm2-135m-instruct qwen2.5-coder-1.5b-instruct; do
+for model in smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct; do
     for _ in 1 2 3 4 5; do
         for build in native dist; do
             program=${!build}
