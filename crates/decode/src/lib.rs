@@ -4,7 +4,7 @@
 //! The modules, in the order in which a token passes through them:
 //!
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
-//! - `speculation`: what the edge writes while an answer is on its way
+//! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -34,6 +34,7 @@ pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
 pub mod features;
+mod form;
 mod hex;
 pub mod logits;
 pub mod relay;

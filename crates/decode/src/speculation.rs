@@ -181,7 +181,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.read += self.unread.len();
         self.unread.clear();
         self.ahead.provisional = false;
-        self.closing = self.mask(&mut step)?;
+        self.mask(&mut step)?;
         let (score, times) = self.score(&step);
         Ok((step, score, times))
     }
@@ -258,7 +258,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
     /// waits.
     fn tip(&self) -> Option<Tip> {
-        if self.ahead.limit == 0 || self.constraint.is_some() {
+        if self.ahead.limit == 0 || self.form.is_some() {
             return None;
         }
         let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
