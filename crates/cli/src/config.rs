@@ -135,6 +135,7 @@ impl CloudPlaceArgs {
             delay,
             template: self.template()?,
             in_flight: self.asks_in_flight,
+            branches: self.branches,
             tokens: self.ask_tokens,
             warm: self.warm,
             ..AskConfig::default()

@@ -1,5 +1,7 @@
 //! The figures of a generation, for people.
 
+use std::time::Duration;
+
 use decode::{Exchange, FinishReason, Source};
 use tandem::{Generation, Mode};
 
@@ -10,14 +12,18 @@ pub fn summary(generation: &Generation) -> String {
     let request = generation.request();
     let joint = request.mode == Mode::Joint;
     let stats = generation.transcript().stats();
-    let ms = |d: std::time::Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
+    let ms = |d: Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
     let mut facts = vec![
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
-    if stats.confirmed_asks + stats.contradicted_asks > 0 {
+    if stats.confirmed_asks + stats.branch_asks + stats.contradicted_asks > 0 {
+        let further = match stats.branch_asks {
+            0 => String::new(),
+            asks => format!("{asks} a further choice, "),
+        };
         facts.push(format!(
-            "{} answers as expected, {} not, {} asks void",
+            "{} answers as expected, {further}{} not, {} asks void",
             stats.confirmed_asks, stats.contradicted_asks, stats.void_asks
         ));
     }

@@ -4,7 +4,8 @@
 //! The modules, in the order in which a token passes through them:
 //!
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
-//! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way
+//! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way,
+//!   `branches`: behind several choices at once
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -24,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod boundary;
+mod branches;
 pub mod budget;
 mod closing;
 pub mod cloud;
@@ -53,6 +55,7 @@ pub mod transcript;
 pub mod verify;
 pub mod vocabulary;
 
+pub use branches::LONGEST_BRANCH;
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged,

@@ -30,6 +30,7 @@ use crate::{
     ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
     Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
     boundary,
+    branches::Branches,
     form::Form,
     sampling,
     speculation::{self, Ahead},
@@ -113,6 +114,8 @@ pub struct Session<E, R, C> {
     pub(crate) read: usize,
     /// What it has read behind that, while answers are on their way.
     pub(crate) ahead: Ahead,
+    /// And what it has read behind other choices than its own.
+    pub(crate) branches: Branches<E>,
     /// How many alternatives to record with every token, if details are wanted.
     pub(crate) details: Option<usize>,
     /// What the text is held to, if it is.
@@ -146,6 +149,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             unread: initial[read..].to_vec(),
             read,
             ahead: Ahead::default(),
+            branches: Branches::default(),
             details: None,
             form: None,
             transcript,
@@ -163,6 +167,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// default, waits for every answer; the tokens are the same.
     pub fn with_asks_in_flight(mut self, asks: usize) -> Self {
         self.ahead.limit = asks;
+        self
+    }
+
+    /// Goes on behind this many of the edge's other choices too, where that is worth the time and the
+    /// edge can: an answer that is one of them finds what is behind it written. 0, the default, goes on
+    /// behind the first choice alone.
+    pub fn with_branches(mut self, branches: usize) -> Self {
+        self.branches.limit = branches;
         self
     }
 
@@ -447,7 +459,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
-        let speculation = self.ahead.judge(&written);
+        let branch = self.go_over(&written);
+        let speculation = self.ahead.judge(&written, branch);
         if let Some(speculation) = speculation {
             self.transcript.add_speculation(speculation);
         }

@@ -383,6 +383,12 @@ pub struct CloudPlaceArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = between::<0, 16>, help_heading = "Cloud")]
     pub asks_in_flight: usize,
 
+    /// Behind how many of its other choices the small model may go on too while it waits: as many as are
+    /// worth the time on this machine. Only where one text is made at a time, and not with ONNX; choices
+    /// that are as good as equal may fall otherwise
+    #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 3>, help_heading = "Cloud")]
+    pub branches: usize,
+
     /// How many tokens an ask brings, where both models have one vocabulary and nothing is drawn: those
     /// behind the first answer later asks, for as long as the text is the cloud's own
     #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<16>, help_heading = "Cloud")]
