@@ -206,6 +206,9 @@ impl GenerateArgs {
         if let Some(budget) = self.budget {
             builder = builder.budget(budget.value());
         }
+        if let Some(pace) = self.pace {
+            builder = builder.pace(pace, self.min_share.value());
+        }
         Ok(builder)
     }
 }

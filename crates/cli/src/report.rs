@@ -2,10 +2,20 @@
 
 use std::time::Duration;
 
-use decode::{Exchange, FinishReason, Source};
+use decode::{Exchange, FinishReason, Pace, Source};
 use tandem::{Generation, Mode};
 
 use crate::show::percent;
+
+/// How a pace was kept, over every text that shares it.
+fn pace(pace: &Pace) -> Option<String> {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let (aim, mean) = (ms(pace.aim()), ms(pace.mean()?));
+    Some(match pace.miss() {
+        None => format!("pace {aim:.0} ms held ({mean:.1} ms)"),
+        Some(miss) => format!("pace {aim:.0} ms not held ({mean:.1} ms): {miss}"),
+    })
+}
 
 /// The last line on stderr.
 pub fn summary(generation: &Generation) -> String {
@@ -34,6 +44,7 @@ pub fn summary(generation: &Generation) -> String {
             budget.realised().unwrap_or(0.0) * 100.0,
             budget.threshold().value()
         ));
+        facts.extend(budget.pace().and_then(pace));
     }
     if joint {
         let instead = request.router.fallback().map_or("", |_| " for want of a trained router");

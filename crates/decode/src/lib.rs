@@ -12,7 +12,8 @@
 //! - [`step`]: what the edge returns for one position
 //! - [`constraint`]: the trait of what holds a text to a form; `closing`: JSON near its limit
 //! - [`mod@features`]: features of its distribution, for trained routers
-//! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
+//! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget,
+//!   [`pace`]: or a time between tokens
 //! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
 //! - [`boundary`]: word boundaries, for models with different vocabularies
 //! - [`transcript`]: the accepted text; [`text`] and [`stop`] decide how much of it can be shown
@@ -39,6 +40,7 @@ pub mod features;
 mod form;
 mod hex;
 pub mod logits;
+pub mod pace;
 pub mod relay;
 pub mod router;
 pub mod sampling;
@@ -66,6 +68,7 @@ pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use hex::hex;
+pub use pace::{Miss, Pace};
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

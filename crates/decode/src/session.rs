@@ -470,10 +470,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
         let before = self.transcript.tokens().len();
+        let took = self.transcript.since_last();
         let span = self.transcript.accept(NewTokens { speculation, ..written });
         // A span cut short by a limit is read only as far as it was accepted.
         let accepted = self.transcript.tokens()[before..].to_vec();
         if let Some(routing) = &self.routing {
+            if let Some(took) = took {
+                routing.policy.observe_time(accepted.len(), source, took);
+            }
             routing.policy.observe(accepted.len(), source);
         }
         self.follow(&accepted);

@@ -146,6 +146,11 @@ impl Transcript {
         self.finish
     }
 
+    /// How long ago the last token was accepted; `None` before the first of this generation.
+    pub(crate) fn since_last(&self) -> Option<Duration> {
+        self.first.map(|_| self.last.elapsed())
+    }
+
     /// How many tokens may still be accepted.
     pub(crate) fn room(&self) -> usize {
         self.max_tokens - self.accepted

@@ -198,6 +198,21 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub budget: Option<Share>,
 
+    /// Aim at this mean time between tokens by moving the threshold: where the network is slow, less is
+    /// asked. A budget stays the limit
+    #[arg(long, value_name = "TIME", conflicts_with = "threshold", value_parser = time)]
+    pub pace: Option<Duration>,
+
+    /// With a pace, take at least this share of tokens from the cloud, however long its answers take
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "1%",
+        requires = "pace",
+        allow_negative_numbers = true
+    )]
+    pub min_share: Share,
+
     /// Keep the budget at every moment: while more than its share has come from the cloud, do not
     /// ask. The share is then never passed by more than one ask
     #[arg(long, conflicts_with = "threshold")]
