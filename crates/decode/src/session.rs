@@ -384,7 +384,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             AnswerLength::Word => self.translate(answer.text())?,
         };
         let logprobs = match self.details {
-            Some(_) => logprobs(&answer, want, tokens.len()),
+            Some(_) => answer.logprobs(want, tokens.len()),
             None => vec![None; tokens.len()],
         };
         let usage = Some(answer.usage).filter(|_| speculation.is_none());
@@ -488,18 +488,5 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             form.advance(&accepted)?;
         }
         Ok(span)
-    }
-}
-
-/// The log-probabilities of an answer. A word was translated into other tokens: the first of them
-/// carries the log-probability of the word, and the others follow from it with certainty.
-fn logprobs(answer: &Answer, want: AnswerLength, count: usize) -> Vec<Option<f32>> {
-    match want {
-        AnswerLength::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),
-        AnswerLength::Word => {
-            let word: Option<f32> = answer.tokens.iter().map(|t| t.logprob).sum();
-            let behind = std::iter::repeat_n(word.map(|_| 0.0), count.saturating_sub(1));
-            [word].into_iter().chain(behind).collect()
-        }
     }
 }
