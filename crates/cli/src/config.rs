@@ -135,6 +135,7 @@ impl CloudPlaceArgs {
             delay,
             template: self.template()?,
             in_flight: self.asks_in_flight,
+            branches: self.branches,
             tokens: self.ask_tokens,
             warm: self.warm,
             ..AskConfig::default()
@@ -204,6 +205,9 @@ impl GenerateArgs {
         }
         if let Some(budget) = self.budget {
             builder = builder.budget(budget.value());
+        }
+        if let Some(pace) = self.pace {
+            builder = builder.pace(pace, self.min_share.value());
         }
         Ok(builder)
     }

@@ -1,23 +1,39 @@
 //! The figures of a generation, for people.
 
-use decode::{Exchange, FinishReason, Source};
+use std::time::Duration;
+
+use decode::{Exchange, FinishReason, Pace, Source};
 use tandem::{Generation, Mode};
 
 use crate::show::percent;
+
+/// How a pace was kept, over every text that shares it.
+fn pace(pace: &Pace) -> Option<String> {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let (aim, mean) = (ms(pace.aim()), ms(pace.mean()?));
+    Some(match pace.miss() {
+        None => format!("pace {aim:.0} ms held ({mean:.1} ms)"),
+        Some(miss) => format!("pace {aim:.0} ms not held ({mean:.1} ms): {miss}"),
+    })
+}
 
 /// The last line on stderr.
 pub fn summary(generation: &Generation) -> String {
     let request = generation.request();
     let joint = request.mode == Mode::Joint;
     let stats = generation.transcript().stats();
-    let ms = |d: std::time::Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
+    let ms = |d: Duration| format!("{:.0} ms", d.as_secs_f64() * 1000.0);
     let mut facts = vec![
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
-    if stats.confirmed_asks + stats.contradicted_asks > 0 {
+    if stats.confirmed_asks + stats.branch_asks + stats.contradicted_asks > 0 {
+        let further = match stats.branch_asks {
+            0 => String::new(),
+            asks => format!("{asks} a further choice, "),
+        };
         facts.push(format!(
-            "{} answers as expected, {} not, {} asks void",
+            "{} answers as expected, {further}{} not, {} asks void",
             stats.confirmed_asks, stats.contradicted_asks, stats.void_asks
         ));
     }
@@ -28,6 +44,7 @@ pub fn summary(generation: &Generation) -> String {
             budget.realised().unwrap_or(0.0) * 100.0,
             budget.threshold().value()
         ));
+        facts.extend(budget.pace().and_then(pace));
     }
     if joint {
         let instead = request.router.fallback().map_or("", |_| " for want of a trained router");

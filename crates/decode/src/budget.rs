@@ -1,8 +1,11 @@
 //! Policies that give the threshold of each decision: a fixed one, or one that follows a budget.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use crate::{Source, Threshold};
+use crate::{Pace, Source, Threshold};
 
 /// How far the aim moves, in proportion, for each token kept while the budget is unspent. Small, so
 /// that one hard text is not starved for another's sake: the aim follows over some hundred tokens.
@@ -19,6 +22,10 @@ const MAX_LOOSENING: f32 = 4.0;
 
 /// By what factor the aim may fall where texts are hard. Large, because a budget is an upper limit.
 const MAX_TIGHTENING: f32 = 1000.0;
+
+/// The least share that a pace goes down to: below it, it would never learn that answers have become
+/// quicker.
+const LEAST_TARGET: f32 = 1e-4;
 
 /// Where the threshold of the next decision comes from.
 #[derive(Clone, Debug)]
@@ -92,6 +99,15 @@ impl ThresholdPolicy {
         }
     }
 
+    /// Adjusts a pace to the time between these tokens and those before them.
+    pub fn observe_time(&self, tokens: usize, source: Source, took: Duration) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Budget(budget) => lock(budget).observe_time(tokens, source, took),
+            Self::Limited { policy, .. } => policy.observe_time(tokens, source, took),
+        }
+    }
+
     /// Adjusts the budget to tokens that were accepted. A session does so by itself; others that follow
     /// a text may.
     pub fn observe(&self, tokens: usize, source: Source) {
@@ -131,6 +147,9 @@ impl From<Threshold> for ThresholdPolicy {
 #[derive(Clone, Debug)]
 pub struct Budget {
     share: f32,
+    /// The share to keep to now: the budget's own, or less where a pace asks for less.
+    target: f32,
+    pace: Option<Pace>,
     table: Vec<(f32, f32)>,
     /// The share that is looked up, and how far it may move.
     aim: f32,
@@ -167,7 +186,47 @@ impl Budget {
         table.extend([(0.0, 0.0), (1.0, 1.0)]);
         table.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let aim = target_share(share);
-        Self { share, table, aim, limits, strict: false, tokens: 0, routed: 0 }
+        Self {
+            share,
+            target: share,
+            pace: None,
+            table,
+            aim,
+            limits,
+            strict: false,
+            tokens: 0,
+            routed: 0,
+        }
+    }
+
+    /// The same budget as a limit within which a pace is kept.
+    pub fn paced(mut self, pace: Pace) -> Self {
+        self.follow(pace.first_share(self.share));
+        Self { pace: Some(pace), ..self }
+    }
+
+    /// The pace that is kept, if one is.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
+    }
+
+    /// Moves the aim in proportion, so that what was learnt about the table stays.
+    fn follow(&mut self, share: f32) {
+        if self.share <= 0.0 {
+            return;
+        }
+        let share = share.clamp(LEAST_TARGET.min(self.share), self.share);
+        let (least, most) = self.limits;
+        let aim = self.aim * target_share(share) / target_share(self.target);
+        (self.target, self.aim) = (share, aim.clamp(least, most));
+    }
+
+    fn observe_time(&mut self, tokens: usize, source: Source, took: Duration) {
+        let share = self.share;
+        if let Some(share) = self.pace.as_mut().and_then(|p| p.observe(tokens, source, took, share))
+        {
+            self.follow(share);
+        }
     }
 
     /// The same budget as a limit at every moment: while more than its share has come from the
@@ -195,8 +254,8 @@ impl Budget {
         if self.strict && self.is_spent() {
             return Threshold::NEVER;
         }
-        let limited = if self.share <= 0.0 { 0.0 } else { self.threshold_for_aim() };
-        let whole = if self.share >= 1.0 { 1.0 } else { limited };
+        let limited = if self.target <= 0.0 { 0.0 } else { self.threshold_for_aim() };
+        let whole = if self.target >= 1.0 { 1.0 } else { limited };
         Threshold::new(whole.clamp(0.0, 1.0)).unwrap_or(Threshold::NEVER)
     }
 
@@ -230,8 +289,8 @@ impl Budget {
         self.tokens += tokens;
         self.routed += routed;
         // A cloud that fails leaves the budget unspent, which is no reason to ask it more often.
-        if source != Source::Fallback && self.share > 0.0 {
-            let unspent = tokens as f32 - routed as f32 / target_share(self.share);
+        if source != Source::Fallback && self.target > 0.0 {
+            let unspent = tokens as f32 - routed as f32 / target_share(self.target);
             let (least, most) = self.limits;
             self.aim = (self.aim * (RATE * unspent).exp()).clamp(least, most);
         }

@@ -84,6 +84,19 @@ impl Answer {
     pub fn text(&self) -> String {
         self.tokens.iter().map(|t| t.text.as_str()).collect()
     }
+
+    /// The log-probabilities of so many tokens. A word was translated into other tokens: the first of
+    /// them carries the log-probability of the word, and the others follow from it with certainty.
+    pub(crate) fn logprobs(&self, want: AnswerLength, count: usize) -> Vec<Option<f32>> {
+        match want {
+            AnswerLength::Tokens(_) => self.tokens.iter().map(|t| t.logprob).collect(),
+            AnswerLength::Word => {
+                let word: Option<f32> = self.tokens.iter().map(|t| t.logprob).sum();
+                let behind = std::iter::repeat_n(word.map(|_| 0.0), count.saturating_sub(1));
+                [word].into_iter().chain(behind).collect()
+            }
+        }
+    }
 }
 
 /// What to do when the cloud fails in the middle of a text.

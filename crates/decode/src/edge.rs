@@ -35,6 +35,15 @@ pub trait Edge: Send {
     /// Reads accepted tokens, at least one, and returns the model's view of the next position.
     fn step(&mut self, unread: &[Token]) -> impl Future<Output = Result<Step, EdgeError>> + Send;
 
+    /// A second cache that holds the first `keep` tokens of this one, to write on in another way. Steps of
+    /// both that are made at once are read in one batch. `None` where that cannot be had.
+    fn fork(&mut self, _keep: usize) -> impl Future<Output = Option<Self>> + Send
+    where
+        Self: Sized,
+    {
+        std::future::ready(None)
+    }
+
     /// Reads tokens that are all known beforehand and returns a step for the position after each.
     /// Engines that can batch them override this.
     fn steps(

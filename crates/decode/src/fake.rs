@@ -138,6 +138,12 @@ impl Edge for FakeEdge {
         self.cache.len()
     }
 
+    async fn fork(&mut self, keep: usize) -> Option<Self> {
+        let mut fork = self.clone();
+        fork.cache.truncate(keep);
+        Some(fork)
+    }
+
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
         self.cache.extend_from_slice(unread);
         let lost = self.lost.contains(&self.steps);

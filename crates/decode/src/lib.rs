@@ -4,14 +4,16 @@
 //! The modules, in the order in which a token passes through them:
 //!
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
-//! - `speculation`: what the edge writes while an answer is on its way
+//! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way,
+//!   `branches`: behind several choices at once
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
 //! - [`step`]: what the edge returns for one position
 //! - [`constraint`]: the trait of what holds a text to a form; `closing`: JSON near its limit
 //! - [`mod@features`]: features of its distribution, for trained routers
-//! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget
+//! - [`decision`]: score, threshold, keep or ask; [`budget`]: thresholds that follow a budget,
+//!   [`pace`]: or a time between tokens
 //! - [`sampling`]: from logits to a token; [`logits`]: sums over a whole vocabulary
 //! - [`boundary`]: word boundaries, for models with different vocabularies
 //! - [`transcript`]: the accepted text; [`text`] and [`stop`] decide how much of it can be shown
@@ -24,6 +26,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod boundary;
+mod branches;
 pub mod budget;
 mod closing;
 pub mod cloud;
@@ -34,8 +37,10 @@ pub mod edge;
 #[cfg(feature = "fakes")]
 pub mod fake;
 pub mod features;
+mod form;
 mod hex;
 pub mod logits;
+pub mod pace;
 pub mod relay;
 pub mod router;
 pub mod sampling;
@@ -52,6 +57,7 @@ pub mod transcript;
 pub mod verify;
 pub mod vocabulary;
 
+pub use branches::LONGEST_BRANCH;
 pub use budget::{Budget, BudgetState, ThresholdPolicy};
 pub use cloud::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged,
@@ -62,6 +68,7 @@ pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use hex::hex;
+pub use pace::{Miss, Pace};
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

@@ -8,7 +8,7 @@
 //! 6. the new tokens are *accepted*: they go into the text, the trace, and the edge's next step.
 //!
 //! A text that is held to a form has a [`Constraint`]: what it forces is accepted without a step, and
-//! elsewhere it masks the step before it is scored, and checks what the cloud answers.
+//! elsewhere it masks the step before it is scored, and checks what the cloud answers (`form`).
 //!
 //! While an answer is on its way the edge may read on behind its own choice: `speculation` says how,
 //! and why the text does not depend on it. Otherwise neither model ever reads a proposal that was
@@ -30,8 +30,9 @@ use crate::{
     ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
     Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
     boundary,
-    closing::{Closers, Place},
-    constraint, sampling,
+    branches::Branches,
+    form::Form,
+    sampling,
     speculation::{self, Ahead},
     trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
     transcript::{NewTokens, Piece, Written},
@@ -113,14 +114,12 @@ pub struct Session<E, R, C> {
     pub(crate) read: usize,
     /// What it has read behind that, while answers are on their way.
     pub(crate) ahead: Ahead,
+    /// And what it has read behind other choices than its own.
+    pub(crate) branches: Branches<E>,
     /// How many alternatives to record with every token, if details are wanted.
-    details: Option<usize>,
-    /// Stands behind the last accepted token.
-    pub(crate) constraint: Option<Box<dyn Constraint>>,
-    /// Made when they are first needed.
-    closers: Option<Closers>,
-    /// Whether JSON is being closed at this place because little room is left.
-    pub(crate) closing: bool,
+    pub(crate) details: Option<usize>,
+    /// What the text is held to, if it is.
+    pub(crate) form: Option<Form>,
     pub(crate) transcript: Transcript,
 }
 
@@ -150,10 +149,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             unread: initial[read..].to_vec(),
             read,
             ahead: Ahead::default(),
+            branches: Branches::default(),
             details: None,
-            constraint: None,
-            closers: None,
-            closing: false,
+            form: None,
             transcript,
         })
     }
@@ -169,6 +167,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// default, waits for every answer; the tokens are the same.
     pub fn with_asks_in_flight(mut self, asks: usize) -> Self {
         self.ahead.limit = asks;
+        self
+    }
+
+    /// Goes on behind this many of the edge's other choices too, where that is worth the time and the
+    /// edge can: an answer that is one of them finds what is behind it written. 0, the default, goes on
+    /// behind the first choice alone.
+    pub fn with_branches(mut self, branches: usize) -> Self {
+        self.branches.limit = branches;
         self
     }
 
@@ -190,7 +196,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Holds the text to a form, from behind what is already written of it. Nothing is read ahead then.
     pub fn with_constraint(mut self, constraint: Box<dyn Constraint>) -> Self {
-        self.constraint = Some(constraint);
+        self.form = Some(Form::new(constraint));
         self
     }
 
@@ -211,7 +217,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
         let (step, score, mut times) = self.arrive().await?;
         let mut written = match self.decide(score) {
-            _ if self.closing => {
+            _ if self.is_closing() => {
                 NewTokens { constrained: Some(Constrained::Closed), ..self.keep(&step)? }
             }
             Decision::Keep => self.keep(&step)?,
@@ -249,39 +255,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The cloud's last failure, even if it has recovered since.
     pub fn cloud_error(&self) -> Option<&CloudError> {
         self.cloud_error.as_ref()
-    }
-
-    fn continuation(&mut self) -> Result<Continuation, SessionError> {
-        match &mut self.constraint {
-            Some(constraint) => Ok(constraint.continuation()?),
-            None => Ok(Continuation::Open),
-        }
-    }
-
-    /// Accepts tokens that no model has to be asked for. The edge reads them before its next step.
-    fn force(&mut self, tokens: Vec<Token>) -> Result<Span, SessionError> {
-        let logprob = self.details.map(|_| 0.0);
-        let tokens = tokens.into_iter().map(|token| self.piece(token, logprob)).collect();
-        let constrained = Some(Constrained::Forced);
-        self.accept(NewTokens { tokens, constrained, ..NewTokens::default() })
-    }
-
-    /// Leaves only what may come next, and proposes the best of it. Says whether JSON is being
-    /// closed because little room is left.
-    pub(crate) fn mask(&mut self, step: &mut Step) -> Result<bool, SessionError> {
-        let Some(constraint) = &mut self.constraint else { return Ok(false) };
-        constraint.mask(&mut step.logits)?;
-        let mut closing = false;
-        if constraint.is_json() {
-            let place = Place::behind(self.transcript.accepted_text());
-            if place.must_close(self.transcript.room(), self.transcript.tokens().len()) {
-                let vocabulary = &self.vocabulary;
-                let closers = self.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
-                closing = closers.prefer(place, &mut step.logits);
-            }
-        }
-        step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
-        Ok(closing)
     }
 
     pub(crate) fn score(&self, step: &Step) -> (Option<Score>, Times) {
@@ -326,7 +299,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// The edge's own choice; no tokens for end-of-text.
-    fn keep(&self, step: &Step) -> Result<NewTokens, SessionError> {
+    pub(crate) fn keep(&self, step: &Step) -> Result<NewTokens, SessionError> {
         let token = self.choose(step, self.transcript.written())?;
         let logprob = self.details.map(|_| sampling::logprob(&step.logits, token));
         let written = (!self.vocabulary.is_end(token)).then(|| self.piece(token, logprob));
@@ -342,7 +315,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.sampling.choose(&step.logits, &written.tokens, written.tokens.len())
     }
 
-    fn piece(&self, token: Token, logprob: Option<f32>) -> Piece {
+    pub(crate) fn piece(&self, token: Token, logprob: Option<f32>) -> Piece {
         Piece { id: Some(token), bytes: self.vocabulary.piece(token), logprob }
     }
 
@@ -357,26 +330,6 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         likeliest.into_iter().map(alternative).collect()
     }
 
-    /// As much of the cloud's tokens as may come next; `None` where they may not.
-    fn fitting(&mut self, tokens: Vec<Token>) -> Result<Option<Vec<Token>>, ConstraintError> {
-        let Some(constraint) = &mut self.constraint else { return Ok(Some(tokens)) };
-        if tokens.is_empty() {
-            return Ok(constraint.may_end()?.then_some(tokens));
-        }
-        if constraint.allows(&tokens)? {
-            return Ok(Some(tokens));
-        }
-        let bytes: Vec<u8> = tokens.iter().flat_map(|&t| self.vocabulary.piece(t)).collect();
-        let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
-        for beginning in constraint::beginnings(&text).skip(1) {
-            let tokens = self.vocabulary.encode(beginning);
-            if constraint.allows(&tokens)? {
-                return Ok(Some(tokens));
-            }
-        }
-        Ok(None)
-    }
-
     async fn ask(&mut self, step: &Step, times: &mut Times) -> Result<NewTokens, SessionError> {
         let answered = self.answer(step, times).await;
         let sent = self.routing.as_mut().map(|r| r.cloud.take_sent()).unwrap_or_default();
@@ -384,18 +337,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let sent = self.details.filter(|_| !sent.text.is_empty()).map(|_| sent.text);
         let error = match answered {
             Ok(Some(written)) => {
-                let tokens: Vec<_> = written.tokens.iter().filter_map(|piece| piece.id).collect();
-                let written = match self.fitting(tokens.clone())? {
-                    Some(fitting) if fitting == tokens => written,
-                    Some(fitting) => {
-                        let tokens = fitting.into_iter().map(|t| self.piece(t, None)).collect();
-                        NewTokens { tokens, ..written }
-                    }
-                    None => {
-                        let (constrained, usage) = (Some(Constrained::Replaced), written.usage);
-                        NewTokens { constrained, usage, ..self.keep(step)? }
-                    }
-                };
+                let written = self.fit(written, step)?;
                 return Ok(NewTokens { sent, ..written });
             }
             Ok(None) => return Ok(NewTokens { sent, ..self.keep(step)? }),
@@ -442,7 +384,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             AnswerLength::Word => self.translate(answer.text())?,
         };
         let logprobs = match self.details {
-            Some(_) => logprobs(&answer, want, tokens.len()),
+            Some(_) => answer.logprobs(want, tokens.len()),
             None => vec![None; tokens.len()],
         };
         let usage = Some(answer.usage).filter(|_| speculation.is_none());
@@ -513,11 +455,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Accepts what this step wrote; without tokens the text ends.
-    fn accept(&mut self, written: NewTokens) -> Result<Span, SessionError> {
+    pub(crate) fn accept(&mut self, written: NewTokens) -> Result<Span, SessionError> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
-        let speculation = self.ahead.judge(&written);
+        let branch = self.go_over(&written);
+        let speculation = self.ahead.judge(&written, branch);
         if let Some(speculation) = speculation {
             self.transcript.add_speculation(speculation);
         }
@@ -527,32 +470,23 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return Ok(self.transcript.end_by(source, FinishReason::Stop));
         }
         let before = self.transcript.tokens().len();
+        let took = self.transcript.since_last();
         let span = self.transcript.accept(NewTokens { speculation, ..written });
         // A span cut short by a limit is read only as far as it was accepted.
         let accepted = self.transcript.tokens()[before..].to_vec();
         if let Some(routing) = &self.routing {
+            if let Some(took) = took {
+                routing.policy.observe_time(accepted.len(), source, took);
+            }
             routing.policy.observe(accepted.len(), source);
         }
         self.follow(&accepted);
         if self.transcript.finish_reason().is_some() {
             self.stop_asking();
         }
-        if let (Some(constraint), None) = (&mut self.constraint, self.transcript.finish_reason()) {
-            constraint.advance(&accepted)?;
+        if let (Some(form), None) = (&mut self.form, self.transcript.finish_reason()) {
+            form.advance(&accepted)?;
         }
         Ok(span)
-    }
-}
-
-/// The log-probabilities of an answer. A word was translated into other tokens: the first of them
-/// carries the log-probability of the word, and the others follow from it with certainty.
-fn logprobs(answer: &Answer, want: AnswerLength, count: usize) -> Vec<Option<f32>> {
-    match want {
-        AnswerLength::Tokens(_) => answer.tokens.iter().map(|t| t.logprob).collect(),
-        AnswerLength::Word => {
-            let word: Option<f32> = answer.tokens.iter().map(|t| t.logprob).sum();
-            let behind = std::iter::repeat_n(word.map(|_| 0.0), count.saturating_sub(1));
-            [word].into_iter().chain(behind).collect()
-        }
     }
 }

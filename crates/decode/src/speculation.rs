@@ -6,11 +6,12 @@
 //! when the text has come to a place, as if it had waited, and finds the place read and perhaps the
 //! answer there. Where the text goes another way, the places behind are cut from the edge's cache, and
 //! the asks made there are void. So the tokens are those of the loop that waits, whatever comes when.
+//! It may go on behind further choices too: `branches`.
 
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     task::Poll,
     time::{Duration, Instant},
 };
@@ -18,8 +19,8 @@ use std::{
 use tracing::{Instrument, trace_span};
 
 use crate::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Decision, Edge, Exchange, Handshake, Pending,
-    Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Handshake,
+    Pending, Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
     trace::{Source, Speculation, Times},
     transcript::{NewTokens, Written},
 };
@@ -49,13 +50,13 @@ pub(crate) struct Ahead {
 }
 
 /// A position that the edge has read up to, and its score.
-struct Place {
+pub(crate) struct Place {
     /// What the edge read to come here: its own choice at the place before.
-    token: Token,
-    step: Step,
+    pub token: Token,
+    pub step: Step,
     score: Option<Score>,
-    times: Times,
-    asked: Option<InFlight>,
+    pub times: Times,
+    pub asked: Option<InFlight>,
 }
 
 /// An answer of the cloud's that is on its way, or has come.
@@ -132,8 +133,14 @@ impl Ahead {
         self.path.iter().zip(tokens).take_while(|(place, token)| place.token == *token).count()
     }
 
-    /// How tokens that are about to be accepted stand to what was read ahead.
-    pub fn judge(&self, written: &NewTokens) -> Option<Speculation> {
+    /// Goes on along another path; returns the one before it.
+    pub fn replace(&mut self, path: VecDeque<Place>) -> VecDeque<Place> {
+        std::mem::replace(&mut self.path, path)
+    }
+
+    /// How tokens that are about to be accepted stand to what was read ahead, along the text's own way
+    /// or a branch.
+    pub fn judge(&self, written: &NewTokens, branch: bool) -> Option<Speculation> {
         if written.speculation.is_some() {
             return written.speculation;
         }
@@ -143,15 +150,26 @@ impl Ahead {
         let ids = written.tokens.iter().filter_map(|piece| piece.id);
         let known = written.tokens.len().min(self.path.len());
         let same = known > 0 && self.common(ids) == known;
-        Some(if same { Speculation::Confirmed } else { Speculation::Contradicted })
+        Some(match (same, branch) {
+            (true, true) => Speculation::Branch,
+            (true, false) => Speculation::Confirmed,
+            (false, _) => Speculation::Contradicted,
+        })
     }
 }
 
 /// The text as it would be at the last place that was read ahead, if everything is confirmed.
-struct Tip {
-    written: Written,
+pub(crate) struct Tip {
+    pub written: Written,
     /// What the budget would have seen since the text that is accepted.
-    observed: Vec<(usize, Source)>,
+    pub observed: Vec<(usize, Source)>,
+}
+
+/// A step that the edge is reading.
+type Reading<'a> = Pin<Box<dyn Future<Output = Result<Step, EdgeError>> + Send + 'a>>;
+
+fn read<E: Edge>(edge: &mut E, token: Token) -> Reading<'_> {
+    Box::pin(async move { edge.step(&[token]).await })
 }
 
 /// Begins an ask behind this text; `None` where the cloud can only be waited for.
@@ -181,7 +199,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self.read += self.unread.len();
         self.unread.clear();
         self.ahead.provisional = false;
-        self.closing = self.mask(&mut step)?;
+        self.mask(&mut step)?;
         let (score, times) = self.score(&step);
         Ok((step, score, times))
     }
@@ -235,6 +253,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         })
         .await;
         let mut tip = if asked.is_on_its_way() { self.tip() } else { None };
+        if tip.is_some() {
+            self.look_around(step)?;
+        }
         let answer = loop {
             if let InFlight::Arrived(answer) = asked {
                 break answer;
@@ -244,12 +265,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 None => None,
             };
             let begun = Instant::now();
-            match next {
-                Some(token) => {
-                    self.read_ahead(token, &mut asked).await?;
-                    busy += begun.elapsed();
-                }
-                None => self.arrival(&mut asked).await,
+            let branches = tip.is_some() && self.branch_out(next.is_some()).await;
+            if next.is_some() || branches {
+                self.read_ahead(next, &mut asked).await?;
+                busy += begun.elapsed();
+            } else {
+                self.arrival(&mut asked).await;
             }
         };
         Ok((answer, started.elapsed().saturating_sub(busy)))
@@ -258,7 +279,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
     /// waits.
     fn tip(&self) -> Option<Tip> {
-        if self.ahead.limit == 0 || self.constraint.is_some() {
+        if self.ahead.limit == 0 || self.form.is_some() {
             return None;
         }
         let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
@@ -270,14 +291,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         Some(tip)
     }
 
-    fn extend(&self, tip: &mut Tip, token: Token, source: Source) {
+    pub(crate) fn extend(&self, tip: &mut Tip, token: Token, source: Source) {
         tip.written.push(Some(token), &self.vocabulary.piece(token));
         tip.observed.push((1, source));
     }
 
     /// Who will have written the token behind this place. A word of the cloud's goes on as long as
     /// none can begin.
-    fn source(&self, place: &Place, tip: &Tip) -> Source {
+    pub(crate) fn source(&self, place: &Place, tip: &Tip) -> Source {
         let in_word = || self.eligible_behind(&place.step, &tip.written) == Some(false);
         let last = tip.observed.last().map(|(_, source)| *source);
         if place.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
@@ -302,13 +323,25 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             None => (step, Source::Cloud),
         };
         let token = self.choose(here, &tip.written)?;
-        // Behind the last token that may be accepted there is nothing to read.
-        let last = tip.observed.len() + 1 >= self.transcript.room();
-        if last || self.vocabulary.is_end(token) || self.transcript.stops_in(&tip.written.text) {
+        if self.ends_with(token, tip) {
             return Ok(None);
         }
         self.extend(tip, token, source);
         Ok(Some(token))
+    }
+
+    /// Whether there is nothing to read behind this token: it is the last that may be accepted.
+    pub(crate) fn ends_with(&self, token: Token, tip: &Tip) -> bool {
+        tip.observed.len() + 1 >= self.transcript.room()
+            || self.vocabulary.is_end(token)
+            || self.transcript.stops_in(&tip.written.text)
+    }
+
+    /// Whether the text would ask at a place that was read ahead.
+    pub(crate) fn asks_at(&self, place: &Place, tip: &Tip) -> bool {
+        let (Some(routing), Some(score)) = (&self.routing, place.score) else { return false };
+        let decision = routing.policy.threshold_after(&tip.observed).decide(score);
+        decision == Decision::Ask && self.eligible_behind(&place.step, &tip.written) != Some(false)
     }
 
     /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
@@ -316,10 +349,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     fn ask_ahead(&mut self, tip: &Tip) -> bool {
         let on_their_way = 1 + self.ahead.on_their_way();
         let Some(place) = self.ahead.path.back() else { return true };
-        let (Some(routing), Some(score)) = (&self.routing, place.score) else { return true };
-        let decision = routing.policy.threshold_after(&tip.observed).decide(score);
-        let eligible = self.eligible_behind(&place.step, &tip.written) != Some(false);
-        if place.asked.is_some() || decision == Decision::Keep || !eligible {
+        if place.asked.is_some() || !self.asks_at(place, tip) {
             return true;
         }
         if on_their_way >= self.ahead.limit {
@@ -333,24 +363,56 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         place.asked.is_some()
     }
 
-    /// Reads one token ahead while the asks are on their way.
-    async fn read_ahead(&mut self, token: Token, asked: &mut InFlight) -> Result<(), SessionError> {
+    /// Reads one token ahead, if there is one, and one behind each branch that goes on, while the asks
+    /// are on their way.
+    async fn read_ahead(
+        &mut self,
+        token: Option<Token>,
+        asked: &mut InFlight,
+    ) -> Result<(), SessionError> {
+        let begun = Instant::now();
         let position = self.read + self.ahead.path.len();
-        let step = {
-            let (edge, ahead, unread) = (&mut self.edge, &mut self.ahead, [token]);
-            let reading = trace_span!("step", position, unread = 1, ahead = true);
-            let mut reading = pin!(edge.step(&unread).instrument(reading));
+        let mut steps = {
+            let Self { edge, ahead, branches, .. } = self;
+            let own = token.map(|token| read(edge, token)).into_iter();
+            let others = branches.to_read().map(|(edge, token)| read(edge, token));
+            let mut readings: Vec<_> = own.chain(others).map(|r| (r, None)).collect();
+            let ways = readings.len();
+            let reading = trace_span!("step", position, unread = ways, ahead = true);
             poll_fn(|context| {
                 asked.poll(context);
                 ahead.asks().for_each(|ask| ask.poll(context));
-                reading.as_mut().poll(context)
+                for (reading, step) in readings.iter_mut().filter(|(_, step)| step.is_none()) {
+                    if let Poll::Ready(read) = reading.as_mut().poll(context) {
+                        *step = Some(read);
+                    }
+                }
+                let done = readings.iter().all(|(_, step)| step.is_some());
+                if done { Poll::Ready(()) } else { Poll::Pending }
             })
-            .await?
+            .instrument(reading)
+            .await;
+            readings.into_iter().filter_map(|(_, step)| step).collect::<Vec<_>>().into_iter()
         };
-        self.transcript.edge_read(step.reading.tokens, 1, position);
-        let (score, times) = self.score(&step);
-        self.ahead.path.push_back(Place { token, step, score, times, asked: None });
+        let ways = steps.len();
+        self.branches.costs.observe(ways, begun.elapsed());
+        if let (Some(token), Some(step)) = (token, token.and_then(|_| steps.next())) {
+            let step = step?;
+            self.transcript.edge_read(step.reading.tokens, 1, position);
+            let place = self.place(token, step, ways);
+            self.ahead.path.push_back(place);
+        }
+        self.grow(steps.map(Result::ok), ways);
         Ok(())
+    }
+
+    /// A place that was read in a batch of so many, each of which has its part of the time.
+    pub(crate) fn place(&self, token: Token, step: Step, ways: usize) -> Place {
+        let (score, mut times) = self.score(&step);
+        let part = u32::try_from(ways).unwrap_or(u32::MAX).max(1);
+        times.edge_prefill /= part;
+        times.edge_decode /= part;
+        Place { token, step, score, times, asked: None }
     }
 
     /// Waits until an answer comes: this one, or one behind it.
@@ -369,6 +431,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     pub(crate) fn follow(&mut self, accepted: &[Token]) {
         let void = usize::from(self.ahead.asked.take().is_some());
         self.transcript.add_void_asks(void);
+        self.drop_branches();
         self.ahead.follow_foreseen(accepted);
         let same = self.ahead.common(accepted.iter().copied());
         self.read += same;

@@ -34,9 +34,13 @@ pub struct Stats {
     pub edge_cached: usize,
     /// How often the edge stood in for a cloud that failed.
     pub fallbacks: usize,
+    /// Tokens that the edge had gone on to before it was certain that the text would come there.
+    pub provisional_tokens: usize,
     /// Answers that were the edge's own choice, where it had gone on behind that: nothing was to be
     /// done again.
     pub confirmed_asks: usize,
+    /// Answers that were another of the edge's choices, where it had gone on behind that too.
+    pub branch_asks: usize,
     /// Answers that were another token, where the edge had gone on: that was in vain.
     pub contradicted_asks: usize,
     /// Doubtful places whose answer had come with an earlier one; they are not in `asks`.
@@ -76,7 +80,9 @@ pub(crate) struct Totals {
     pub edge_steps: usize,
     pub edge_prefilled: usize,
     pub edge_cached: usize,
+    pub provisional_tokens: usize,
     pub confirmed_asks: usize,
+    pub branch_asks: usize,
     pub contradicted_asks: usize,
     pub foreseen_asks: usize,
     pub void_asks: usize,

@@ -38,6 +38,8 @@ pub enum Speculation {
     Provisional,
     /// The cloud's answer was what the edge had gone on behind.
     Confirmed,
+    /// The cloud's answer was another of the edge's choices, and the edge had gone on behind that too.
+    Branch,
     /// The cloud's answer was another: what the edge had written behind its own choice was void.
     Contradicted,
     /// The cloud had said it with an earlier answer.

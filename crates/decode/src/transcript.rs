@@ -146,6 +146,11 @@ impl Transcript {
         self.finish
     }
 
+    /// How long ago the last token was accepted; `None` before the first of this generation.
+    pub(crate) fn since_last(&self) -> Option<Duration> {
+        self.first.map(|_| self.last.elapsed())
+    }
+
     /// How many tokens may still be accepted.
     pub(crate) fn room(&self) -> usize {
         self.max_tokens - self.accepted
@@ -171,11 +176,13 @@ impl Transcript {
         totals.edge_steps += 1;
     }
 
-    /// Counts an answer behind which the edge had gone on, by what came of that.
+    /// Counts a token that was read ahead, or an answer behind which the edge had gone on, by what came
+    /// of that.
     pub(crate) fn add_speculation(&mut self, speculation: Speculation) {
         match speculation {
-            Speculation::Provisional => {}
+            Speculation::Provisional => self.totals.provisional_tokens += 1,
             Speculation::Confirmed => self.totals.confirmed_asks += 1,
+            Speculation::Branch => self.totals.branch_asks += 1,
             Speculation::Contradicted => self.totals.contradicted_asks += 1,
             Speculation::Foreseen => self.totals.foreseen_asks += 1,
         }
@@ -304,7 +311,9 @@ impl Transcript {
             edge_prefilled: totals.edge_prefilled,
             edge_cached: totals.edge_cached,
             fallbacks: count(Source::Fallback) + usize::from(totals.fallback_end),
+            provisional_tokens: totals.provisional_tokens,
             confirmed_asks: totals.confirmed_asks,
+            branch_asks: totals.branch_asks,
             contradicted_asks: totals.contradicted_asks,
             foreseen_asks: totals.foreseen_asks,
             void_asks: totals.void_asks,

@@ -52,12 +52,19 @@ impl Future for Polls {
     }
 }
 
-/// An edge whose steps take their time.
+/// An edge whose steps take their time, and whose forks fail now and then.
 struct SlowEdge {
     edge: FakeEdge,
     seed: u64,
     steps: usize,
+    /// How many caches were made of this one, and of that it was made of.
+    forks: Arc<AtomicUsize>,
+    fork: bool,
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("a branch broke")]
+struct Broken;
 
 impl Edge for SlowEdge {
     fn vocabulary(&self) -> Arc<dyn Vocabulary> {
@@ -76,9 +83,24 @@ impl Edge for SlowEdge {
         self.edge.keep_common(context)
     }
 
+    async fn fork(&mut self, keep: usize) -> Option<Self> {
+        let forks = self.forks.fetch_add(1, Ordering::Relaxed);
+        let seed = sampling::hash(self.seed, 1000 + forks);
+        if seed.is_multiple_of(11) {
+            return None;
+        }
+        let (edge, forks) = (self.edge.fork(keep).await?, self.forks.clone());
+        Some(Self { edge, seed, steps: 0, forks, fork: true })
+    }
+
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
         self.steps += 1;
-        Polls(sampling::hash(self.seed, self.steps) as usize % 4).await;
+        let luck = sampling::hash(self.seed, self.steps);
+        Polls(luck as usize % 4).await;
+        // Where it is the text's own, it has made a step.
+        if self.fork && self.steps == 1 && luck.is_multiple_of(13) {
+            return Err(EdgeError::new(Broken));
+        }
         self.edge.step(unread).await
     }
 }
@@ -235,10 +257,17 @@ struct Outcome {
     context: Vec<Token>,
     cache: Vec<Token>,
     most_on_their_way: usize,
+    forks: usize,
 }
 
 impl Case {
-    fn run(&self, asks_in_flight: usize, ask_tokens: usize, warm: bool) -> Outcome {
+    fn run(
+        &self,
+        asks_in_flight: usize,
+        ask_tokens: usize,
+        warm: bool,
+        branches: usize,
+    ) -> Outcome {
         let model = FakeModel::new(self.edge, PIECES);
         let prompt = model.vocabulary.encode("Hello");
         let other = FakeModel::new(self.cloud, PIECES);
@@ -255,7 +284,8 @@ impl Case {
             most: 0,
         };
         let edge = FakeEdge::new(model, self.context);
-        let mut edge = SlowEdge { edge, seed: self.network, steps: 0 };
+        let (seed, forks) = (self.network, Arc::new(AtomicUsize::new(0)));
+        let edge = SlowEdge { edge, seed, steps: 0, forks: forks.clone(), fork: false };
         let policy = match self.budget {
             Some((share, true)) => ThresholdPolicy::budget(Budget::new(share, []).strict()),
             Some((share, false)) => ThresholdPolicy::budget(Budget::new(share, [])),
@@ -271,8 +301,8 @@ impl Case {
             sampling: self.sampling,
             limits: self.limits.clone(),
         };
-        let session = Session::new(&mut edge, Some(routing), input).unwrap();
-        let session = session.with_asks_in_flight(asks_in_flight);
+        let session = Session::new(edge, Some(routing), input).unwrap();
+        let session = session.with_asks_in_flight(asks_in_flight).with_branches(branches);
         let mut session = session.with_ask_tokens(ask_tokens);
         if warm {
             session = session.with_warm_cloud();
@@ -289,7 +319,7 @@ impl Case {
                 accepted.store(session.transcript().tokens().len(), Ordering::Relaxed);
             }
         });
-        let (_, _, transcript) = session.into_parts();
+        let (edge, _, transcript) = session.into_parts();
         context.extend(transcript.tokens());
         Outcome {
             tokens: transcript.shown().to_vec(),
@@ -302,6 +332,7 @@ impl Case {
             context,
             cache: edge.edge.cache,
             most_on_their_way: network.most,
+            forks: forks.load(Ordering::Relaxed),
         }
     }
 }
@@ -314,8 +345,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_tokens_are_those_of_the_loop_that_waits(case in cases(), asks in 0usize..5, tokens in 1usize..5, warm in any::<bool>()) {
-        let (waiting, going_on) = (case.run(0, 1, false), case.run(asks, tokens, warm));
+    fn the_tokens_are_those_of_the_loop_that_waits(case in cases(), asks in 0usize..5, tokens in 1usize..5, warm in any::<bool>(), branches in 0usize..4) {
+        let (waiting, going_on) = (case.run(0, 1, false, branches), case.run(asks, tokens, warm, branches));
         // Whether a cloud could be asked is known sooner where it is warm.
         let told = |tokens: &[Accepted]| -> Vec<_> {
             let eligible = |t: &Accepted| t.eligible.filter(|_| !warm);
@@ -334,6 +365,8 @@ proptest! {
         prop_assert!(going_on.cache.starts_with(&waiting.cache));
         // Asking ahead for the prompt's sake comes on top.
         prop_assert!(going_on.most_on_their_way <= asks.max(1) + usize::from(warm));
+        // Whoever waits has no branches.
+        prop_assert_eq!(waiting.forks, 0);
         let void = [waiting.stats.void_asks, waiting.stats.void_steps];
         prop_assert_eq!(void, [0, 0]);
         prop_assert!(waiting.tokens.iter().all(|t| t.speculation.is_none()));
@@ -359,8 +392,8 @@ fn a_warm_cloud_is_opened_and_asked_while_the_edge_reads() {
             on_error: OnCloudError::Keep,
         };
         // Nothing is doubtful, so whatever is asked is asked ahead, and void.
-        assert_eq!(case.run(3, 1, false).stats.void_asks, 0);
-        warmed += case.run(3, 1, true).stats.void_asks;
+        assert_eq!(case.run(3, 1, false, 0).stats.void_asks, 0);
+        warmed += case.run(3, 1, true, 0).stats.void_asks;
     }
     assert!(warmed > 5, "{warmed}");
 }
@@ -370,7 +403,7 @@ fn a_warm_cloud_is_opened_and_asked_while_the_edge_reads() {
 fn it_does_go_on_in_both_exchanges() {
     for exchange in [Exchange::Ids, Exchange::Text] {
         let mut sum = Stats::default();
-        let mut hit = 0;
+        let (mut hit, mut spared) = (0, 0);
         for seed in 0..60 {
             let case = Case {
                 edge: seed,
@@ -386,8 +419,15 @@ fn it_does_go_on_in_both_exchanges() {
                 budget: None,
                 on_error: OnCloudError::Keep,
             };
-            let Outcome { stats, most_on_their_way, .. } = case.run(3, 1, false);
-            sum.foreseen_asks += case.run(3, 3, false).stats.foreseen_asks;
+            let Outcome { stats, most_on_their_way, .. } = case.run(3, 1, false, 0);
+            assert_eq!(stats.branch_asks, 0);
+            sum.foreseen_asks += case.run(3, 3, false, 0).stats.foreseen_asks;
+            // With one ask at a time the own way soon has to wait, and the time is the branches': then
+            // it does not depend on what a batch costs here.
+            let plain = case.run(1, 1, false, 0).stats.contradicted_asks;
+            let branching = case.run(1, 1, false, 3).stats;
+            sum.branch_asks += branching.branch_asks;
+            spared += plain.saturating_sub(branching.contradicted_asks);
             hit += usize::from(most_on_their_way == 3);
             sum.confirmed_asks += stats.confirmed_asks;
             sum.contradicted_asks += stats.contradicted_asks;
@@ -398,12 +438,15 @@ fn it_does_go_on_in_both_exchanges() {
         let Stats { asks, confirmed_asks, contradicted_asks, void_asks, void_steps, .. } = sum;
         let told = format!(
             "{exchange:?}: {asks} asks, {confirmed_asks} confirmed, {contradicted_asks} \
-             contradicted, {void_asks} void, {void_steps} steps in vain, {hit} times three at once"
+             contradicted, {void_asks} void, {void_steps} steps in vain, {hit} times three at once; {} \
+             hit a branch, {spared} fewer contradicted",
+            sum.branch_asks,
         );
         println!("{told}");
         // Words come one by one.
         assert_eq!(sum.foreseen_asks > 20, exchange == Exchange::Ids, "{}", sum.foreseen_asks);
         assert!(confirmed_asks > 20 && contradicted_asks > 20, "{told}");
+        assert!(sum.branch_asks > 10 && spared > 10, "{told}");
         assert!(void_asks > 0 && void_steps > 0 && hit > 0, "{told}");
     }
 }

@@ -38,11 +38,34 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 /// What the thread is asked to do. The channel needs no bound: a sequence has at most one job under
 /// way, so it never holds more than the sequences can send.
 pub(crate) enum Command {
-    Load { options: LoadOptions, owner: Compute, reply: Reply<LoadedModel> },
-    Open { model: usize, owner: Compute, reply: Reply<SequenceSlot> },
-    Run { model: usize, job: Job },
-    Close { model: usize, sequence: usize },
-    Unload { model: usize },
+    Load {
+        options: LoadOptions,
+        owner: Compute,
+        reply: Reply<LoadedModel>,
+    },
+    Open {
+        model: usize,
+        owner: Compute,
+        reply: Reply<SequenceSlot>,
+    },
+    Fork {
+        model: usize,
+        sequence: usize,
+        keep: usize,
+        owner: Compute,
+        reply: Reply<Option<SequenceSlot>>,
+    },
+    Run {
+        model: usize,
+        job: Job,
+    },
+    Close {
+        model: usize,
+        sequence: usize,
+    },
+    Unload {
+        model: usize,
+    },
     Work(Box<dyn FnOnce() + Send>),
 }
 
@@ -222,6 +245,12 @@ impl Worker {
                 };
                 let slot = |sequence| SequenceSlot { compute: owner, model, sequence };
                 drop(reply.send(opened.map(slot)));
+            }
+            Command::Fork { model, sequence, keep, owner, reply } => {
+                let scheduler = self.schedulers.get_mut(&model);
+                let forked = scheduler.and_then(|scheduler| scheduler.fork(sequence, keep));
+                let slot = |sequence| SequenceSlot { compute: owner, model, sequence };
+                drop(reply.send(Ok(forked.map(slot))));
             }
             Command::Run { model, job } => match self.schedulers.get_mut(&model) {
                 Some(scheduler) => scheduler.submit(job),

@@ -63,6 +63,13 @@ pub(crate) trait Context: Send {
     /// The hidden state of entry `i` of the last batch.
     fn hidden(&self, i: usize) -> Option<&[f32]>;
 
+    /// Lets an empty sequence begin with the first `keep` tokens of another, in the same cells. `false`
+    /// where sequences cannot share cells; then it is still empty.
+    #[must_use]
+    fn share(&mut self, _from: usize, _to: usize, _keep: usize) -> bool {
+        false
+    }
+
     /// Forgets everything of a sequence but its first `keep` tokens. `false` where the model's
     /// memory cannot be cut there.
     #[must_use]

@@ -16,6 +16,8 @@ pub(crate) struct BatchScheduler {
     chunk: usize,
     /// How many tokens each sequence holds; `None` when it is free.
     lengths: Vec<Option<usize>>,
+    /// With which other it shares the cells of how many of them, if it was forked.
+    shared: Vec<Option<Shared>>,
     jobs: Vec<Job>,
 }
 
@@ -23,7 +25,8 @@ impl BatchScheduler {
     pub fn new(context: Box<dyn Context>, chunk: usize) -> Self {
         let sizes = context.sizes();
         let chunk = chunk.clamp(1, sizes.batch);
-        Self { context, chunk, lengths: vec![None; sizes.sequences], jobs: vec![] }
+        let (lengths, shared) = (vec![None; sizes.sequences], vec![None; sizes.sequences]);
+        Self { context, chunk, lengths, shared, jobs: vec![] }
     }
 
     pub fn queued(&self) -> usize {
@@ -41,9 +44,44 @@ impl BatchScheduler {
     pub fn close(&mut self, sequence: usize) {
         // Emptying a sequence never fails.
         let _forgotten = self.context.truncate(sequence, 0);
+        self.shorten(sequence, 0);
         if let Some(length) = self.lengths.get_mut(sequence) {
             *length = None;
         }
+    }
+
+    /// Opens a sequence that begins with the first `keep` tokens of another and shares their cells;
+    /// `None` where there is no free one, or the engine cannot.
+    pub fn fork(&mut self, from: usize, keep: usize) -> Option<usize> {
+        let length = self.lengths.get(from).copied().flatten()?;
+        let to = self.lengths.iter().position(Option::is_none)?;
+        if keep == 0 || keep > length || !self.context.share(from, to, keep) {
+            return None;
+        }
+        self.lengths[to] = Some(keep);
+        self.shared[to] = Some(Shared { with: from, tokens: keep });
+        Some(to)
+    }
+
+    /// Notes that a sequence holds only so many tokens now, which bounds what it shares.
+    fn shorten(&mut self, sequence: usize, keep: usize) {
+        if let Some(length) = self.lengths.get_mut(sequence) {
+            *length = length.map(|length| length.min(keep));
+        }
+        for (other, shared) in self.shared.iter_mut().enumerate() {
+            if let Some(shared) =
+                shared.as_mut().filter(|s| other == sequence || s.with == sequence)
+            {
+                shared.tokens = shared.tokens.min(keep);
+            }
+            *shared = shared.filter(|shared| shared.tokens > 0);
+        }
+    }
+
+    /// How many cells hold tokens: those that sequences share count once.
+    fn used(&self) -> usize {
+        let shared: usize = self.shared.iter().flatten().map(|shared| shared.tokens).sum();
+        self.lengths.iter().flatten().sum::<usize>().saturating_sub(shared)
     }
 
     /// Queues a job, after truncating its sequence to where the job begins and checking that there
@@ -68,12 +106,12 @@ impl BatchScheduler {
             if !self.context.truncate(job.sequence, job.keep) {
                 return Err(EngineError::CannotTruncate);
             }
-            self.lengths[job.sequence] = Some(job.keep);
+            self.shorten(job.sequence, job.keep);
         }
         // Room that queued jobs will need counts as used.
         let queued = self.jobs.iter().filter(|job| !job.is_abandoned());
         let reserved: usize = queued.map(Job::left).sum();
-        let used = self.lengths.iter().flatten().sum::<usize>() + reserved;
+        let used = self.used() + reserved;
         let (wanted, cells) = (job.tokens.len(), self.context.sizes().cells);
         if used + wanted > cells {
             return Err(EngineError::Full { used, cells, wanted });
@@ -271,14 +309,14 @@ impl BatchScheduler {
         let error = match error {
             // Nothing was read.
             DecodeError::NoRoom => {
-                let used = self.lengths.iter().flatten().sum();
+                let used = self.used();
                 let (wanted, cells) = (job.left(), self.context.sizes().cells);
                 EngineError::Full { used, cells, wanted }
             }
             // What the cache holds now is unknown, so the sequence is emptied.
             DecodeError::Failed(reason) => {
                 let _forgotten = self.context.truncate(job.sequence, 0);
-                self.lengths[job.sequence] = Some(0);
+                self.shorten(job.sequence, 0);
                 EngineError::Decode { reason: reason.clone() }
             }
         };
@@ -291,6 +329,14 @@ impl BatchScheduler {
         let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
         Reading { tokens, prefill: job.prefill, decode: job.decode }
     }
+}
+
+/// What a forked sequence shares with another.
+#[derive(Clone, Copy)]
+struct Shared {
+    with: usize,
+    /// How many tokens, from the first.
+    tokens: usize,
 }
 
 /// A job's part of a batch.

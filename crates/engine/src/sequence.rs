@@ -109,6 +109,15 @@ impl Edge for Sequence {
         self.tokens.len()
     }
 
+    async fn fork(&mut self, keep: usize) -> Option<Self> {
+        let tokens = self.tokens.get(..keep)?.to_vec();
+        let SequenceSlot { compute, model, sequence } = &self.slot;
+        let (model, sequence, owner) = (*model, *sequence, compute.clone());
+        let fork = |reply| Command::Fork { model, sequence, keep, owner, reply };
+        let slot = compute.ask(fork).await.ok().flatten()?;
+        Some(Self { slot, model: self.model.clone(), tokens })
+    }
+
     async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
         step(self.read(unread, true).await.map_err(EdgeError::new)?)
     }

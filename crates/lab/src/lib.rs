@@ -13,11 +13,12 @@
 //!
 //! What they share: [`worker`] decodes on one seat of a pair, [`record`] keeps what a router judged,
 //! [`statistics`] says how good scores are and how sure a mean is, [`progress`] tells how far a run
-//! is, [`error`] why it ended early. Beside all that, [`mod@export`] writes a GGUF model as ONNX.
+//! is, [`energy`] what it used, [`error`] why it ended early. Beside all that, [`mod@export`] writes a GGUF model as ONNX.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod calibrate;
 pub mod collect;
+pub mod energy;
 pub mod error;
 pub mod eval;
 pub mod export;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cloud::{Endpoint, Engine, Settings};
-use decode::{Limits, OnCloudError, Sampling, Threshold};
+use decode::{Limits, OnCloudError, Pace, Sampling, Threshold};
 use router::RouterKind;
 
 use crate::{
@@ -31,6 +31,7 @@ pub struct Builder {
     threshold: Option<Threshold>,
     budget: Option<f32>,
     strict: bool,
+    pace: Option<Pace>,
     max_share: Option<f32>,
     preset: Option<String>,
     mode: Mode,
@@ -129,6 +130,12 @@ impl Builder {
         Self { budget: Some(share), ..self }
     }
 
+    /// Aims at this mean time between tokens: where the network is slow, less is asked, but no smaller
+    /// share of tokens than `least`. A budget stays the limit; a threshold overrides it.
+    pub fn pace(self, time: Duration, least: f32) -> Self {
+        Self { pace: Some(Pace::new(time, least)), ..self }
+    }
+
     /// Makes budgets hold at every moment: while more than the share has come from the cloud, it is
     /// not asked. Otherwise a hard text may take more than its share, and later ones less.
     pub fn strict_budget(self, strict: bool) -> Self {
@@ -211,7 +218,11 @@ impl Builder {
         } else {
             (RouterKind::Never.into(), vec![])
         };
-        let policy = router.policy(this.threshold, this.budget.map(Share::try_from).transpose()?);
+        let budget = this.budget.map(Share::try_from).transpose()?;
+        let policy = match this.pace {
+            Some(pace) if this.threshold.is_none() => router.paced(budget, pace),
+            _ => router.policy(this.threshold, budget),
+        };
         let sampling = Sampling { seed: this.seed.unwrap_or_default(), ..this.sampling };
         let max_tokens = this.max_tokens.unwrap_or(MAX_TOKENS);
         let defaults = Defaults {
@@ -256,7 +267,8 @@ impl Builder {
         let (edge, cloud) = (&mut self.edge, Some(&mut self.cloud));
         preset::apply(store, &preset, edge, cloud, &mut self.router)?;
         // A preset's defaults were made for its own router.
-        if !own_router && self.threshold.is_none() && self.budget.is_none() {
+        let chosen = self.threshold.is_some() || self.budget.is_some() || self.pace.is_some();
+        if !own_router && !chosen {
             let (threshold, budget) = preset::defaults(&preset)?;
             (self.threshold, self.budget) = (threshold, budget.map(Share::value));
         }

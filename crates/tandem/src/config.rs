@@ -105,6 +105,10 @@ pub struct AskConfig {
     /// How many asks may be on their way while the small model goes on behind its own choices; 0 waits
     /// for every answer. A cloud in this process is waited for: it computes on the same cores.
     pub in_flight: usize,
+    /// Behind how many of its other choices the small model may go on too, while an answer is on its
+    /// way: as many as are worth the time. Only with one seat, whose cache is then shared. A batch
+    /// rounds in its own way, so near ties may fall otherwise than without.
+    pub branches: usize,
     /// How many tokens an ask brings where ids are exchanged and nothing is drawn: those behind the
     /// first answer later asks, for as long as the text is the cloud's own.
     pub tokens: usize,
@@ -126,6 +130,7 @@ impl Default for AskConfig {
             template: None,
             share_states: false,
             in_flight: ASKS_IN_FLIGHT,
+            branches: 0,
             tokens: 1,
             warm: false,
         }

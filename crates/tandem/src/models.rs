@@ -7,7 +7,7 @@ use cloud::{
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
-use decode::{Constraint, Token};
+use decode::{Constraint, LONGEST_BRANCH, Token};
 use engine::{Compute, Grammar, GrammarCompiler, LoadOptions, Model, Sequence, template};
 use tokio::sync::OnceCell;
 
@@ -83,7 +83,11 @@ impl Models {
     /// The engine's options to load the small model.
     pub fn edge_options(&self) -> Result<LoadOptions, Error> {
         let PairConfig { edge, store, machine, seats, .. } = &self.config;
-        edge.options(store, machine, *seats)
+        let mut options = edge.options(store, machine, *seats)?;
+        // Branches share the cells of the only text, and each needs some of its own.
+        options.sequences += self.branches();
+        options.cells += self.branches() * LONGEST_BRANCH;
+        Ok(options)
     }
 
     fn cloud_options(&self, cloud: &LocalCloud) -> Result<LoadOptions, Error> {
@@ -260,6 +264,11 @@ impl Pair for Models {
 
     fn asks_in_flight(&self) -> usize {
         if self.shares_cores() { 0 } else { self.config.ask.in_flight }
+    }
+
+    fn branches(&self) -> usize {
+        let PairConfig { ask, seats, .. } = &self.config;
+        if *seats == 1 { ask.branches } else { 0 }
     }
 
     fn ask_tokens(&self) -> usize {

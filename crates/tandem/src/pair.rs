@@ -72,6 +72,11 @@ pub trait Pair: Send + Sync + 'static {
         0
     }
 
+    /// Behind how many of its other choices the small model may go on while it waits.
+    fn branches(&self) -> usize {
+        0
+    }
+
     /// How many tokens an ask brings; those behind the first answer later asks.
     fn ask_tokens(&self) -> usize {
         1

@@ -317,6 +317,7 @@ impl<P: Pair> Lease<P> {
             let session = Session::new(edge, routing, input)?;
             let pair = &self.pool.pair;
             let session = session.with_asks_in_flight(pair.asks_in_flight());
+            let session = session.with_branches(pair.branches());
             let mut session = session.with_ask_tokens(pair.ask_tokens());
             if pair.warms_cloud() {
                 session = session.with_warm_cloud();

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use decode::{Budget, Router, Threshold, ThresholdPolicy};
+use decode::{Budget, Pace, Router, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
 use models::Preset;
 use router::{Metadata, Mlp, RouterFile, RouterKind, UnknownRouter};
@@ -270,9 +270,18 @@ impl NamedRouter {
         }
     }
 
+    /// The policy that keeps a pace within a budget, if there is one.
+    pub fn paced(&self, budget: Option<Share>, pace: Pace) -> ThresholdPolicy {
+        ThresholdPolicy::budget(self.share(budget.map_or(1.0, Share::value)).paced(pace))
+    }
+
     fn budget(&self, share: f32) -> ThresholdPolicy {
+        ThresholdPolicy::budget(self.share(share))
+    }
+
+    fn share(&self, share: f32) -> Budget {
         let budget = Budget::new(share, self.table.iter().copied());
-        ThresholdPolicy::budget(if self.strict { budget.strict() } else { budget })
+        if self.strict { budget.strict() } else { budget }
     }
 }
 

@@ -14,6 +14,7 @@ mod pull;
 mod report;
 #[cfg(feature = "lab")]
 mod router;
+mod sampling;
 mod serve;
 #[cfg(feature = "lab")]
 mod tune;
@@ -24,7 +25,7 @@ pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
     NoLabArgs as RouterArgs, NoLabArgs as TuneArgs, no_lab,
 };
-pub use self::{bench::*, onnx::*, preset::*, pull::*, serve::*};
+pub use self::{bench::*, onnx::*, preset::*, pull::*, sampling::*, serve::*};
 #[cfg(feature = "lab")]
 pub use self::{eval::*, export::*, report::*, router::*, tune::*};
 
@@ -198,6 +199,21 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub budget: Option<Share>,
 
+    /// Aim at this mean time between tokens by moving the threshold: where the network is slow, less is
+    /// asked. A budget stays the limit
+    #[arg(long, value_name = "TIME", conflicts_with = "threshold", value_parser = time)]
+    pub pace: Option<Duration>,
+
+    /// With a pace, take at least this share of tokens from the cloud, however long its answers take
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "1%",
+        requires = "pace",
+        allow_negative_numbers = true
+    )]
+    pub min_share: Share,
+
     /// Keep the budget at every moment: while more than its share has come from the cloud, do not
     /// ask. The share is then never passed by more than one ask
     #[arg(long, conflicts_with = "threshold")]
@@ -230,57 +246,6 @@ pub struct GenerateArgs {
 
     #[command(flatten)]
     pub pair: PairArgs,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
-pub struct SamplingArgs {
-    /// 0 always takes the most likely token
-    #[arg(
-        long,
-        value_name = "T",
-        default_value_t = 0.0,
-        allow_negative_numbers = true,
-        help_heading = "Sampling"
-    )]
-    pub temperature: f32,
-
-    /// Draw from the most likely tokens that together reach this probability
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 1.0,
-        allow_negative_numbers = true,
-        help_heading = "Sampling"
-    )]
-    pub top_p: f32,
-
-    /// Draw from the K most likely tokens; 0 for all
-    #[arg(long, value_name = "K", default_value = "0", value_parser = between::<0, 1_000_000>, help_heading = "Sampling")]
-    pub top_k: usize,
-
-    /// Draw from tokens at least this likely, relative to the most likely
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        allow_negative_numbers = true,
-        help_heading = "Sampling"
-    )]
-    pub min_p: f32,
-
-    /// Above 1, makes the last 64 tokens less likely to be repeated
-    #[arg(
-        long,
-        value_name = "R",
-        default_value_t = 1.0,
-        allow_negative_numbers = true,
-        help_heading = "Sampling"
-    )]
-    pub repetition_penalty: f32,
-
-    /// The same seed gives the same text; without one, each run draws its own
-    #[arg(long, value_name = "N", help_heading = "Sampling")]
-    pub seed: Option<u64>,
 }
 
 /// Both models, and the machine they run on.
@@ -382,6 +347,12 @@ pub struct CloudPlaceArgs {
     /// is simulated
     #[arg(long, value_name = "N", default_value = "3", value_parser = between::<0, 16>, help_heading = "Cloud")]
     pub asks_in_flight: usize,
+
+    /// Behind how many of its other choices the small model may go on too while it waits: as many as are
+    /// worth the time on this machine. Only where one text is made at a time, and not with ONNX; choices
+    /// that are as good as equal may fall otherwise
+    #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 3>, help_heading = "Cloud")]
+    pub branches: usize,
 
     /// How many tokens an ask brings, where both models have one vocabulary and nothing is drawn: those
     /// behind the first answer later asks, for as long as the text is the cloud's own

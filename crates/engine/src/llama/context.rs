@@ -170,6 +170,30 @@ impl context::Context for Context {
         }
     }
 
+    fn share(&mut self, from: usize, to: usize, keep: usize) -> bool {
+        let exist = from.max(to) < self.sizes.sequences && from != to;
+        // Sequences with cells of their own would have to copy them.
+        if !exist || self.sizes.separate {
+            return false;
+        }
+        let (Ok(from), Ok(to), Ok(keep)) =
+            (i32::try_from(from), i32::try_from(to), i32::try_from(keep))
+        else {
+            return false;
+        };
+        // SAFETY: the context and its memory are alive, both sequences exist.
+        unsafe {
+            let memory = sys::llama_get_memory(self.context.as_ptr());
+            sys::llama_memory_seq_cp(memory, from, to, 0, keep);
+            // A memory that is not made of cells knows its last state only.
+            let shared = sys::llama_memory_seq_pos_max(memory, to) + 1 == keep;
+            if !shared {
+                sys::llama_memory_seq_rm(memory, to, -1, -1);
+            }
+            shared
+        }
+    }
+
     fn truncate(&mut self, sequence: usize, keep: usize) -> bool {
         let (Ok(id), Ok(keep)) = (i32::try_from(sequence), i32::try_from(keep)) else {
             return false;

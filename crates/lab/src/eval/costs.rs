@@ -29,6 +29,10 @@ pub struct Costs {
     /// Bytes that left this device for the cloud.
     #[serde(default)]
     pub sent_bytes: usize,
+    /// What this machine's processors used meanwhile, for everything that ran; `None` where that is not
+    /// counted, or other answers were made beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joules: Option<f64>,
     /// Bytes of weights and caches moved through memory by the edge.
     pub edge_bytes: u64,
     /// The same by the cloud; `None` where its size is not known.
@@ -117,8 +121,7 @@ pub struct Sizes {
     pub cloud: Option<Footprint>,
 }
 
-/// What one answer cost. Bytes are counted as if nobody had read the prompt before: the points
-/// of a sweep share it, users do not.
+/// What one answer cost, if nobody had read the prompt before.
 pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
     let (stats, shown) = (transcript.stats(), transcript.shown());
     let spans = spans(shown);
@@ -136,6 +139,7 @@ pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
         cloud_decoded: stats.cloud_decoded,
         prompt,
         sent_bytes: stats.sent_bytes,
+        joules: None,
         edge_bytes: if wrote_edge { edge_bytes(&spans, prompt, &sizes.edge) } else { 0 },
         cloud_bytes: sizes.cloud.map(|cloud| cloud_bytes(&spans, prompt, &cloud)),
         first_token_ms: ms(stats.time_to_first_token.saturating_sub(first_load)),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cloud::Delay;
-use decode::{AnswerLength, Ask, Cloud, Edge, Message, Router, Sampling, Transcript};
+use decode::{Cloud, Edge, Message, Router, Transcript};
 use tandem::{Pair, Prompt, Tandem};
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Error,
+    energy::EnergyMeter,
     worker::{Decoding, Worker},
 };
 
@@ -24,6 +25,10 @@ pub(super) struct PairDecoder {
     sizes: Sizes,
     /// How long the models were at work on answers.
     pub(super) decoding: Duration,
+    /// Only where one answer is made at a time.
+    meter: Option<EnergyMeter>,
+    /// Of the last answer.
+    joules: Option<f64>,
 }
 
 impl PairDecoder {
@@ -32,6 +37,7 @@ impl PairDecoder {
         system: &str,
         max_tokens: usize,
         networks: &[Delay],
+        meter: Option<EnergyMeter>,
     ) -> Result<Self, Error> {
         let mut worker = Worker::new(tandem).await?;
         // Loads the cloud: its size is known after that.
@@ -49,6 +55,8 @@ impl PairDecoder {
             max_tokens,
             sizes: Sizes { edge, cloud: about.footprint.map(footprint) },
             decoding: Duration::ZERO,
+            meter,
+            joules: None,
         })
     }
 
@@ -78,25 +86,20 @@ impl PairDecoder {
 impl Decoder for PairDecoder {
     type Error = Error;
 
-    /// Both models begin every question with nothing read and read its prompt alone, so that a run
-    /// that resumes in the middle of it computes the same numbers.
     async fn begin(&mut self, prompt: &str, routers: &[&dyn Router]) -> Result<Vec<f64>, Error> {
         let started = Instant::now();
-        self.worker.close().await?;
         let trust = self.trust(prompt, routers).await?;
-        self.worker.cloud().await?.simulate_network(None);
-        let messages = self.messages(prompt);
-        let cloud = self.worker.introduce(&messages, true).await?;
-        cloud.open().await?;
-        let sampling = Sampling::default();
-        cloud
-            .next(Ask { tokens: &[], text: "", want: AnswerLength::Tokens(1), sampling: &sampling })
-            .await?;
         self.decoding += started.elapsed();
         Ok(trust)
     }
 
+    /// Both models begin with nothing read, whatever was answered before. So the times are a user's, and
+    /// a run that resumes in the middle computes the same numbers.
     async fn decode(&mut self, prompt: &str, options: DecodeOptions) -> Result<Transcript, Error> {
+        self.worker.edge().await?.truncate(0);
+        self.worker.cloud().await?.simulate_network(None);
+        self.worker.close().await?;
+        let used = self.meter.as_ref().and_then(|meter| Some((meter, meter.read()?)));
         let started = Instant::now();
         let DecodeOptions { mode, router, policy, rtt_ms } = options;
         let network = rtt_ms.and_then(|ms| {
@@ -107,6 +110,7 @@ impl Decoder for PairDecoder {
         let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);
         let decoding = Decoding { mode, router, policy, max_tokens };
         let transcript = self.worker.decode(&messages, vec![], decoding).await?;
+        self.joules = used.and_then(|(meter, before)| meter.since(&before));
         self.decoding += started.elapsed();
         Ok(transcript)
     }
@@ -128,5 +132,9 @@ impl Decoder for PairDecoder {
     fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Error> {
         let prompt = Prompt::Messages(self.messages(prompt).to_vec());
         Ok(costs(transcript, self.tandem.pair().tokens(&prompt)?.len(), &self.sizes))
+    }
+
+    fn joules(&self) -> Option<f64> {
+        self.joules
     }
 }

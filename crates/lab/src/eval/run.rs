@@ -15,7 +15,7 @@ use super::{
     Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, Task, TaskName, confine,
     models::PairDecoder, points::Points, read, results::claim,
 };
-use crate::{Error, progress::Progress, worker::share_work};
+use crate::{Error, energy::EnergyMeter, progress::Progress, worker::share_work};
 
 /// What is asked, of whom, and where the answers go.
 #[derive(Clone, Debug)]
@@ -168,7 +168,9 @@ impl Evaluation {
         let mut decoders = vec![];
         for _ in 0..parallel {
             let networks = &points.networks;
-            decoders.push(PairDecoder::new(&self.tandem, system, *max_tokens, networks).await?);
+            let meter = if parallel == 1 { EnergyMeter::find() } else { None };
+            let decoder = PairDecoder::new(&self.tandem, system, *max_tokens, networks, meter);
+            decoders.push(decoder.await?);
         }
         let started = Instant::now();
         let tally: Arc<Mutex<Tally>> = Arc::default();

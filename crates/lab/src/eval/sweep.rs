@@ -1,7 +1,7 @@
 //! A sweep: every question answered at every point.
 //!
-//! The points of one question run one after the other on one worker, so that they share what both
-//! models have read of the prompt. Every answer is on disk before the next is begun.
+//! The points of one question run one after the other on one worker, each with nothing read of the
+//! prompt, as for a user. Every answer is on disk before the next is begun.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
@@ -18,14 +18,15 @@ use crate::eval::{
 pub trait Decoder: Send {
     type Error: From<ResultsError> + Send;
 
-    /// Comes before the points of a question: forgets the last one, and reads the prompt. Gives
-    /// each router's mean trust in the edge over the prompt.
+    /// Comes before the points of a question: gives each router's mean trust in the edge over the
+    /// prompt.
     fn begin(
         &mut self,
         prompt: &str,
         routers: &[&dyn Router],
     ) -> impl Future<Output = Result<Vec<f64>, Self::Error>> + Send;
 
+    /// Answers, with nothing read of the prompt.
     fn decode(
         &mut self,
         prompt: &str,
@@ -40,6 +41,11 @@ pub trait Decoder: Send {
     ) -> impl Future<Output = Result<Option<f64>, Self::Error>> + Send;
 
     fn costs(&self, prompt: &str, transcript: &Transcript) -> Result<Costs, Self::Error>;
+
+    /// What the last answer used of energy, where that is counted.
+    fn joules(&self) -> Option<f64> {
+        None
+    }
 }
 
 pub struct DecodeOptions {
@@ -117,7 +123,8 @@ impl Sweep {
             let options = DecodeOptions { mode, router, policy: policy.clone(), rtt_ms };
             let transcript = decoder.decode(&prompt, options).await?;
             let mut outcome = self.outcome(example, run, &transcript, &policy);
-            outcome.costs = decoder.costs(&prompt, &transcript)?;
+            let joules = decoder.joules();
+            outcome.costs = Costs { joules, ..decoder.costs(&prompt, &transcript)? };
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }

@@ -66,7 +66,11 @@ pub struct Row {
     pub characters_per_answer: f64,
     /// Gigabytes of weights and caches moved through memory an answer, on both sides.
     pub gigabytes_per_answer: Option<f64>,
-    /// From the prompt to the first token: the middle of all answers.
+    /// What this machine's processors used for an answer, where that is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joules_per_answer: Option<f64>,
+    /// From the prompt, which neither model has read before, to the first token: the middle of all
+    /// answers.
     pub first_token_ms: Option<f64>,
     pub between_tokens_p50_ms: Option<f64>,
     pub between_tokens_p95_ms: Option<f64>,
@@ -233,6 +237,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         tokens_per_answer: tokens as f64 / count,
         characters_per_answer: sum(|o| o.costs.characters) as f64 / count,
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
+        joules_per_answer: total(|o| o.costs.joules).map(|sum| sum / count),
         first_token_ms: median(outcomes.iter().map(|o| o.costs.first_token_ms)),
         between_tokens_p50_ms: median(between.iter().copied()),
         between_tokens_p95_ms: percentile(between, 0.95),

@@ -67,6 +67,7 @@ pub fn of_rows(rows: &[(Row, Option<Estimate>)]) -> Grid {
             ("cloud tokens written", &|(row, _)| Some(each(row.cloud_tokens, row))),
             ("cloud tokens read", &|(row, _)| row.cloud_prefilled.map(|count| each(count, row))),
             ("gigabytes moved", &|(row, _)| row.gigabytes_per_answer.map(decimal::<2>)),
+            ("joules", &|(row, _)| row.joules_per_answer.map(decimal::<1>)),
             ("first token", &|(row, _)| row.first_token_ms.map(milliseconds)),
             ("between tokens, p50", &|(row, _)| row.between_tokens_p50_ms.map(milliseconds)),
             ("p95", &|(row, _)| row.between_tokens_p95_ms.map(milliseconds)),

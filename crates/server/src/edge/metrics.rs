@@ -18,6 +18,7 @@ pub struct Metrics {
     tokens: Labelled,
     asks: Counter,
     speculation: Labelled,
+    provisional: Counter,
     void_steps: Counter,
     fallbacks: Counter,
     cancelled: Counter,
@@ -35,6 +36,7 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("tandem");
         let r = &mut registry;
         let fallbacks = "Times the edge stood in for a cloud that could not be had";
+        let provisional = "Tokens the edge had gone on to while an answer was on its way";
         let speculation = "Asks during which the edge went on, by what came of it";
         let prefilled = "Tokens read before the first was written, by side";
         let first = "From taking a seat to the first token";
@@ -46,6 +48,7 @@ impl Default for Metrics {
             tokens: register(r, "tokens", "Tokens written, by who wrote them"),
             asks: register(r, "asks", "Times the cloud answered"),
             speculation: register(r, "asks_hidden", speculation),
+            provisional: register(r, "provisional_tokens", provisional),
             void_steps: register(r, "void_steps", "Tokens the edge read in vain while it waited"),
             fallbacks: register(r, "fallbacks", fallbacks),
             cancelled: register(r, "cancelled", "Texts whose readers went away"),
@@ -83,12 +86,14 @@ impl Metrics {
         self.asks.inc_by(stats.asks as u64);
         for (outcome, count) in [
             ("confirmed", stats.confirmed_asks),
+            ("branch", stats.branch_asks),
             ("contradicted", stats.contradicted_asks),
             ("foreseen", stats.foreseen_asks),
             ("void", stats.void_asks),
         ] {
             self.speculation.get_or_create(&[("outcome", outcome.into())]).inc_by(count as u64);
         }
+        self.provisional.inc_by(stats.provisional_tokens as u64);
         self.void_steps.inc_by(stats.void_steps as u64);
         self.fallbacks.inc_by(stats.fallbacks as u64);
         self.sent.inc_by(stats.sent_bytes as u64);
@@ -111,5 +116,41 @@ impl Metrics {
         self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
         self.queued.set(i64::try_from(queued).unwrap_or(i64::MAX));
         &self.registry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn what_came_of_going_on_is_counted() {
+        let metrics = Metrics::default();
+        let stats = Stats {
+            provisional_tokens: 1,
+            confirmed_asks: 2,
+            branch_asks: 3,
+            contradicted_asks: 4,
+            foreseen_asks: 5,
+            void_asks: 6,
+            void_steps: 7,
+            ..Stats::default()
+        };
+        metrics.text(&stats);
+        let mut text = String::new();
+        encode(&mut text, metrics.registry(0, 0)).unwrap();
+        for (name, count) in [
+            ("provisional_tokens_total", 1),
+            ("asks_hidden_total{outcome=\"confirmed\"}", 2),
+            ("asks_hidden_total{outcome=\"branch\"}", 3),
+            ("asks_hidden_total{outcome=\"contradicted\"}", 4),
+            ("asks_hidden_total{outcome=\"foreseen\"}", 5),
+            ("asks_hidden_total{outcome=\"void\"}", 6),
+            ("void_steps_total", 7),
+        ] {
+            assert!(text.contains(&format!("\ntandem_{name} {count}\n")), "{name}: {text}");
+        }
     }
 }

@@ -117,8 +117,12 @@ pub struct Stats {
     edge_cached: usize,
     /// Times the edge stood in for a cloud that could not be had.
     fallbacks: usize,
+    /// Tokens that the edge had gone on to before it was certain that the text would come there.
+    provisional_tokens: usize,
     /// Answers that were the edge's own choice, where it had gone on behind that.
     confirmed_asks: usize,
+    /// Answers that were another of the edge's choices, where it had gone on behind that too.
+    branch_asks: usize,
     /// Answers that were another token, where the edge had gone on: that was in vain.
     contradicted_asks: usize,
     /// Doubtful places whose answer had come with an earlier one; not among `asks`.
@@ -200,13 +204,14 @@ pub struct Token {
 }
 
 /// How a token stood to what the edge wrote while an answer was on its way: read before it was certain
-/// that the text would come here; the cloud's answer, as expected; another one; or one that had come with
-/// an earlier answer.
+/// that the text would come here; the cloud's answer, as expected; another of the edge's choices, which it
+/// had gone on behind too; one that it had not; or one that had come with an earlier answer.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Speculation {
     Provisional,
     Confirmed,
+    Branch,
     Contradicted,
     Foreseen,
 }

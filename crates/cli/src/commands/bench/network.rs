@@ -176,6 +176,7 @@ struct Bench {
     sampling: Sampling,
     limits: Limits,
     ask_tokens: usize,
+    branches: usize,
 }
 
 impl Bench {
@@ -218,25 +219,26 @@ impl Bench {
 
     async fn replay(
         &self,
-        edge: &mut Sequence,
+        mut edge: Sequence,
         texts: &[Recorded],
         (rtt, asks_in_flight): (Duration, usize),
-    ) -> anyhow::Result<Run> {
+    ) -> anyhow::Result<(Sequence, Run)> {
         let mut run = Run { wall: Duration::ZERO, stats: vec![], identical: true };
         let policy = self.fresh_policy();
         for text in texts {
             edge.keep_common(&[]);
             let routing = self.routing(Player::new(&text.record, rtt), &policy);
             let started = Instant::now();
-            let session = Session::new(&mut *edge, Some(routing), self.input(text.prompt.clone()))?;
-            let session = session.with_asks_in_flight(asks_in_flight);
+            let session = Session::new(edge, Some(routing), self.input(text.prompt.clone()))?;
+            let session = session.with_asks_in_flight(asks_in_flight).with_branches(self.branches);
             let mut session = session.with_ask_tokens(self.ask_tokens);
             while session.next().await?.is_some() {}
             run.wall += started.elapsed();
             run.identical &= session.transcript().tokens() == text.tokens;
             run.stats.push(session.transcript().stats());
+            (edge, ..) = session.into_parts();
         }
-        Ok(run)
+        Ok((edge, run))
     }
 }
 
@@ -254,6 +256,7 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         sampling: tandem.usual_sampling(),
         limits: tandem.defaults().limits.clone(),
         ask_tokens: place.ask_tokens,
+        branches: pair.branches(),
     };
     let questions = questions(&args)?;
     let progress = Bar::default();
@@ -285,7 +288,9 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
     lab::Progress::begin(&progress, "replaying", wanted.len() * args.runs);
     for _ in 0..args.runs {
         for (point, runs) in wanted.iter().zip(&mut runs) {
-            runs.push(bench.replay(&mut edge, &texts, *point).await?);
+            let (used, run) = bench.replay(edge, &texts, *point).await?;
+            edge = used;
+            runs.push(run);
             lab::Progress::step(&progress);
         }
     }
@@ -341,14 +346,16 @@ fn print(
     (prompts, json): (usize, bool),
 ) -> anyhow::Result<()> {
     // How often the answer was what the small model had gone on with: no more can be hidden wholly.
-    let (mut confirmed, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0);
+    let (mut confirmed, mut branch, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0, 0);
     for stats in runs.iter().flatten().flat_map(|run| &run.stats) {
         confirmed += stats.confirmed_asks;
+        branch += stats.branch_asks;
         contradicted += stats.contradicted_asks;
         tokens += stats.tokens;
         cloud += stats.cloud_tokens;
     }
-    let expected = confirmed as f64 / (confirmed + contradicted).max(1) as f64;
+    let hidden = (confirmed + branch + contradicted).max(1) as f64;
+    let (expected, branch) = (confirmed as f64 / hidden, branch as f64 / hidden);
     let share = cloud as f64 / tokens.max(1) as f64;
     if json {
         return print_json(&serde_json::json!({
@@ -356,16 +363,18 @@ fn print(
             "prompts": prompts,
             "routed_share": share,
             "expected_share": expected,
+            "branch_share": branch,
         }));
     }
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
         "{prompts} prompts, router {}, {:.1} % from the cloud; {:.0} % of answers were what the small \
-         model had gone on with",
+         model had gone on with, {:.0} % another choice that it had gone on with too",
         tandem.routers().own(),
         share * 100.0,
         expected * 100.0,
+        branch * 100.0,
     )?;
     for p in points {
         writeln!(

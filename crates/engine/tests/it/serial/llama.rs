@@ -131,6 +131,41 @@ async fn side_by_side(model: Model) {
 }
 
 #[tokio::test]
+async fn a_fork_goes_on_from_what_was_read_in_the_same_cells() {
+    let model = load(LoadOptions { sequences: 3, cells: 1024, ..options() }).await.unwrap();
+    let mut sequence = model.open().await.unwrap();
+    // So much that it would not fit twice.
+    let start = model.vocabulary().encode(&"Two and two are four. ".repeat(150))[..600].to_vec();
+    let text = model.vocabulary().encode(" Name a fruit: an apple.");
+    sequence.read(&start, false).await.unwrap();
+    let alone = teacher_forced(&mut sequence, &text).await;
+    assert!(sequence.fork(start.len() + text.len() + 1).await.is_none(), "more than was read");
+    let mut fork = sequence.fork(start.len()).await.unwrap();
+    assert_eq!(fork.tokens(), start);
+    // Both go on at once, in different ways, and the first way ends.
+    let other = model.vocabulary().encode(" Bonjour means hello.");
+    let (beside, own) =
+        tokio::join!(teacher_forced(&mut sequence, &other), teacher_forced(&mut fork, &text));
+    assert_eq!(beside.len(), other.len());
+    drop(sequence);
+    let (mut again, mut compared) = (fork.fork(start.len()).await.unwrap(), 0);
+    fork.truncate(start.len());
+    let again = (teacher_forced(&mut again, &text).await, teacher_forced(&mut fork, &text).await);
+    for (i, alone) in alone.iter().enumerate().filter(|(_, alone)| lead(alone) > CLEAR_LEAD) {
+        for logits in [&own[i], &again.0[i], &again.1[i]] {
+            assert_eq!(argmax(logits), argmax(alone), "{i}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 3, "{compared}");
+    // Where every sequence has cells of its own, none can be shared.
+    let apart = load(LoadOptions { cells: 4 * 1024, ..options() }).await.unwrap();
+    let mut sequence = apart.open().await.unwrap();
+    sequence.read(&start[..8], false).await.unwrap();
+    assert!(sequence.fork(8).await.is_none());
+}
+
+#[tokio::test]
 async fn too_many_sequences_are_refused_and_a_dropped_one_is_free_again() {
     let model = load(options()).await.unwrap();
     let mut open = vec![];
