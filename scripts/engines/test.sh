@@ -88,8 +88,8 @@ for engine in ${@:-vllm sglang llama-server}; do
     if [ "$engine" = sglang ]; then
         # The original system, whole: an ONNX edge, its router, SGLang behind it; twenty questions.
         onnx=$home/engines/$model-commonsenseqa-int8
-        [ -e "$onnx/model.onnx" ] || "$tandem" onnx export --preset commonsenseqa -o "$onnx"
-        try "$tandem" eval builtin --limit 20 --preset commonsenseqa --edge-model "$onnx" \
+        [ -e "$onnx/model.onnx" ] || TANDEM_PAIR=tiny "$tandem" onnx export --preset commonsenseqa -o "$onnx"
+        try "$tandem" eval builtin --limit 20 --pair tiny --preset commonsenseqa --edge-model "$onnx" \
             --cloud "$url" --cloud-key "$key" --on-cloud-error fail --no-large --baseline none \
             --results "$home/engines/sglang.jsonl" --fresh
     fi

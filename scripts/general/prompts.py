@@ -102,9 +102,14 @@ COUNTS = (("open", 1200), ("code", 800), ("maths", 2000))
 
 # Where an answer concludes: behind these words, or before "is the answer".
 CUES = re.compile(
-    r"(?:\b(?<!best )(?:answer|(?:correct|right) (?:choice|option))(?: (?:choice|option))?(?: is\b|\s*[:=])|\\boxed\{)"
-    r"(?=(?P<behind>\s*.{0,200}))|(?P<subject>[^\n]*?) is the (?:correct |right |best )?(?:answer|choice|option)\b",
+    r"(?:\b(?<!best )(?:answer|(?:correct|right) (?:choice|option))(?: (?:choice|option))?"
+    r"(?: is\b|\s*[:=])|\\boxed\{)(?=(?P<behind>\s*.{0,200}))"
+    r"|(?P<subject>[^\n]*?) is the (?:correct |right |best )?(?:answer|choice|option)\b",
     re.I | re.S,
+)
+# What may stand between such words and a label.
+BEFORE_LABEL = re.compile(
+    r"^[\s:\\]*(boxed\{)?[\s:\"'${]*((option|choice|label|letter|answer)\b[\s:]*)*", re.I
 )
 NUMBER = r"-?\d[\d,]*\.?\d*"
 # What may be written in more than one way without being another answer; done in this order.
@@ -163,15 +168,12 @@ class ChoiceCheck:
         return self.alone(text)
 
     def named(self, rest):
-        rest = re.sub(r"^[\s:\\]*(boxed\{)?[\s:\"'${]*((option|choice|label|letter|answer)\b[\s:]*)*", "", rest, flags=re.I)
+        """The label behind such words: first of all, in brackets, or else of the choice's text."""
+        rest = BEFORE_LABEL.sub("", rest)
         marked = re.match(r"[(\[]\s*(\w)\s*[)\]]|(\w)(?=[)\].,:;!?}$\\]|$)", rest)
-        if marked and self.known(marked.group(1) or marked.group(2)):
-            return self.known(marked.group(1) or marked.group(2))
-        found = self.text(rest)
         inside = re.search(r"\((\w)\)", rest)
-        if inside and self.known(inside.group(1)):
-            return self.known(inside.group(1))
-        return found
+        marked = marked and self.known(marked.group(1) or marked.group(2))
+        return marked or (inside and self.known(inside.group(1))) or self.text(rest)
 
     def ending(self, said):
         """The choice that a sentence ends with."""
@@ -179,10 +181,16 @@ class ChoiceCheck:
         label = re.search(r"\((\w)\)$", said)
         if label and self.known(label.group(1)):
             return self.known(label.group(1))
-        found = [l for l, t in zip(self.labels, self.texts) if said.lower().endswith(t.lower().strip(" ."))]
+        return self.only(lambda choice: said.lower().endswith(choice))
+
+    def only(self, fits):
+        """The label of the choice that fits, if it is the only one."""
+        choices = zip(self.labels, (text.lower().strip(" .") for text in self.texts))
+        found = [label for label, choice in choices if fits(choice)]
         return found[0].upper() if len(found) == 1 else None
 
     def alone(self, text):
+        """The label of an answer that is little more than a label or a choice."""
         lines = [line.strip(" #>-") for line in text.split("\n") if line.strip()]
         for line in lines[:1] + lines[-1:]:
             marked = re.match(r"[(\[](\w)[)\]]|(\w)(?=[).:]|$)", line)
@@ -191,20 +199,21 @@ class ChoiceCheck:
                 rest = line[marked.end() :].strip(" ).:,;-")
                 own = self.texts[[l.upper() for l in self.labels].index(label)].lower().strip(" .")
                 rest = rest[len(own) :] if rest.lower().startswith(own) else rest
-                if not re.search(r"\w", rest) or re.match(r"[\s,]*(because|since|as|for|which)\b", rest):
+                reason = re.match(r"[\s,]*(because|since|as|for|which)\b", rest)
+                if reason or not re.search(r"\w", rest):
                     return label
         whole = text.strip(" .\"'\n").lower()
-        found = [l for l, t in zip(self.labels, self.texts) if whole == t.lower().strip(" .")]
-        if len(found) == 1:
-            return found[0].upper()
+        label = self.only(lambda choice: choice == whole)
+        if label:
+            return label
         # The last sentence of worked answers: "mountain (b)", with its own label.
         last = re.search(r"([^\n.]*)\((\w)\)[.\s]*$", text)
-        if last and self.known(last.group(2)) and self.ending(last.group(1)) == self.known(last.group(2)):
-            return self.known(last.group(2))
-        return None
+        label = last and self.known(last.group(2))
+        return label if label and self.ending(last.group(1)) == label else None
 
     def known(self, label):
-        return label.upper() if label and label.upper() in [l.upper() for l in self.labels] else None
+        known = label and label.upper() in [own.upper() for own in self.labels]
+        return label.upper() if known else None
 
     def text(self, rest):
         """The choice whose text stands first; of two that begin there, the longer."""

@@ -13,7 +13,7 @@ there. The router learns from positions where they differ how much that matters:
 6. Both models alone and together, judged on prompts that nothing was fitted on.
 
 With --compare, networks with each kind of inputs and of labels are judged first, and the simplest one that
-is about as good as the best is made; without, it reads tokens and learns from roll-outs of choices.
+is about as good as the best is made; without, it is what that gave for the pair qwen.
 
 FOLDER has gsm8k, commonsenseqa and arc_challenge with files to fit on, and these, math500, prompts and
 humaneval with a dev.jsonl to judge on; prompts.py says which. Needs torch, gguf, tokenizers and
@@ -224,7 +224,7 @@ def main():
     def fitted(positions, inputs, wanted, weight):
         return fit_router(positions, inputs, vocabulary, wanted, weight, fitting)
 
-    inputs, label = "states and tokens", "choices"
+    inputs, label = "states", "choices"
     if options.compare:
         stage("which inputs and labels")
         comparison = Comparison(lockstep, chat, judged, first, severity, fitted)

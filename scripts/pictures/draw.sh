@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 folder=docs/pictures
 if [ "${1:-}" = --answer ]; then
     for mode in small joint; do
-        "$2" run --mode $mode --preset commonsenseqa --max-tokens 96 --json - <$folder/question.txt >$folder/$mode.json
+        "$2" run --mode $mode --pair tiny --preset commonsenseqa --max-tokens 96 --json - <$folder/question.txt >$folder/$mode.json
     done
 fi
 drawn=$(mktemp -d)

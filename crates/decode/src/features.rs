@@ -1,6 +1,6 @@
-//! The features of the edge's distribution that trained routers read beside the hidden state.
+//! What trained routers read of the edge's distribution beside the hidden state.
 
-use crate::logits::exponential_sums;
+use crate::{logits::exponential_sums, token::Token};
 
 /// How many of the highest probabilities are kept.
 pub const TOP: usize = 8;
@@ -10,54 +10,87 @@ pub const FEATURES: usize = TOP + 2;
 
 const LANES: usize = 16;
 
-/// The highest probabilities of the raw softmax in falling order, then the entropy in nats, then
-/// the lead of the first over the second.
-///
-/// A logit of −∞ is a token that cannot come. With no logits, only such tokens, +∞ or a logit that
-/// is not a number there is no distribution, and all features are 0.
+/// A distribution as a trained router sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// The highest probabilities of the raw softmax in falling order, then the entropy in nats, then
+    /// the lead of the first over the second.
+    pub features: [f32; FEATURES],
+    /// The most likely token and the one behind it; of equals the first. `None` where none can come.
+    pub best: [Option<Token>; 2],
+}
+
+impl Seen {
+    /// A logit of −∞ is a token that cannot come. With no logits, only such tokens, +∞ or a logit
+    /// that is not a number there is no distribution: all features are 0, and no token is the best.
+    pub fn of(logits: &[f32]) -> Self {
+        let mut features = [0.0; FEATURES];
+        let Some(top) = highest(logits) else { return Self::default() };
+        let max = top[0].logit;
+        if !max.is_finite() {
+            return Self::default();
+        }
+        let (z, weighted) = exponential_sums(logits, max);
+        for (feature, Candidate { logit, .. }) in features.iter_mut().zip(top) {
+            *feature = (logit - max).exp() / z;
+        }
+        // With d = logit − max: the entropy is ln Σ e^d − Σ d·e^d / Σ e^d.
+        features[TOP] = (z.ln() - weighted / z).max(0.0);
+        features[TOP + 1] = features[0] - features[1];
+        Self { features, best: [top[0].token(), top[1].token()] }
+    }
+}
+
+/// The features alone.
 pub fn features(logits: &[f32]) -> [f32; FEATURES] {
-    let mut features = [0.0; FEATURES];
-    let Some(top) = highest(logits) else { return features };
-    let max = top[0];
-    if !max.is_finite() {
-        return features;
+    Seen::of(logits).features
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    logit: f32,
+    place: usize,
+}
+
+impl Candidate {
+    const NONE: Self = Self { logit: f32::NEG_INFINITY, place: 0 };
+
+    fn token(self) -> Option<Token> {
+        let possible = self.logit > f32::NEG_INFINITY;
+        u32::try_from(self.place).ok().filter(|_| possible).map(Token)
     }
-    let (z, weighted) = exponential_sums(logits, max);
-    for (feature, logit) in features.iter_mut().zip(top) {
-        *feature = (logit - max).exp() / z;
-    }
-    // With d = logit − max: the entropy is ln Σ e^d − Σ d·e^d / Σ e^d.
-    features[TOP] = (z.ln() - weighted / z).max(0.0);
-    features[TOP + 1] = features[0] - features[1];
-    features
 }
 
 /// The highest logits in falling order; `None` when one is not a number.
-fn highest(logits: &[f32]) -> Option<[f32; TOP]> {
-    let mut top = [f32::NEG_INFINITY; TOP];
-    let insert = |top: &mut [f32; TOP], logit: f32| {
-        if logit > top[TOP - 1] {
-            let place = top.iter().take_while(|&&higher| higher >= logit).count();
-            top.copy_within(place..TOP - 1, place + 1);
-            top[place] = logit;
+fn highest(logits: &[f32]) -> Option<[Candidate; TOP]> {
+    let mut top = [Candidate::NONE; TOP];
+    let insert = |top: &mut [Candidate; TOP], logit: f32, place: usize| {
+        if logit > top[TOP - 1].logit {
+            let rank = top.iter().take_while(|higher| higher.logit >= logit).count();
+            top.copy_within(rank..TOP - 1, rank + 1);
+            top[rank] = Candidate { logit, place };
         }
     };
     let (chunks, rest) = logits.as_chunks::<LANES>();
-    for chunk in chunks {
+    for (i, chunk) in chunks.iter().enumerate() {
         // After the first few chunks almost none holds a candidate; NaN must not pass unseen.
-        let bound = top[TOP - 1];
+        let bound = top[TOP - 1].logit;
         let ordinary = chunk.iter().fold(true, |all, &logit| all & (logit <= bound));
         if !ordinary {
             if chunk.iter().any(|logit| logit.is_nan()) {
                 return None;
             }
-            chunk.iter().for_each(|&logit| insert(&mut top, logit));
+            for (lane, &logit) in chunk.iter().enumerate() {
+                insert(&mut top, logit, i * LANES + lane);
+            }
         }
     }
     if rest.iter().any(|logit| logit.is_nan()) {
         return None;
     }
-    rest.iter().for_each(|&logit| insert(&mut top, logit));
+    for (i, &logit) in rest.iter().enumerate() {
+        insert(&mut top, logit, chunks.len() * LANES + i);
+    }
     Some(top)
 }
 
@@ -88,6 +121,25 @@ mod tests {
             for (fast, slow) in features(&logits).iter().zip(slow(&logits)) {
                 assert!((fast - slow).abs() < 1e-4, "{length}: {fast} {slow}");
             }
+        }
+    }
+
+    #[test]
+    fn the_best_tokens_are_those_of_the_highest_logits() {
+        for length in (1..60).chain([1000, 49_152]) {
+            let logits: Vec<f32> =
+                (0..length).map(|i| ((i * 37) as f32 * 0.7).sin() * 9.0).collect();
+            let mut order: Vec<usize> = (0..length).collect();
+            order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+            let expected = [0, 1].map(|rank| order.get(rank).map(|&place| Token(place as u32)));
+            assert_eq!(Seen::of(&logits).best, expected, "{length}");
+        }
+        // Of equals the first, and never one that cannot come.
+        let none = f32::NEG_INFINITY;
+        assert_eq!(Seen::of(&[1.0, 2.0, 2.0, 2.0]).best, [Some(Token(1)), Some(Token(2))]);
+        assert_eq!(Seen::of(&[none, 1.0, none]).best, [Some(Token(1)), None]);
+        for nothing in [vec![], vec![none; 20], vec![f32::NAN, 1.0], vec![f32::INFINITY, 1.0]] {
+            assert_eq!(Seen::of(&nothing), Seen::default());
         }
     }
 

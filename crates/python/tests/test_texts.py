@@ -129,7 +129,7 @@ def test_the_default_pair_by_preset() -> None:
         assert answer.summary["budget"] == pytest.approx(0.07)
         assert {token.source for token in answer.tokens} <= {"edge", "cloud"}
         asked = pair.answer(QUESTION, threshold=1, max_tokens=3)
-        assert asked.stats["asks"] > 0 and asked.summary["exchange"] == "text"
+        assert asked.stats["asks"] > 0 and asked.summary["exchange"] == "ids"
         assert "cloud" in {token.source for token in asked.tokens}
 
 

@@ -14,8 +14,9 @@ use thiserror::Error;
 
 use crate::{
     atomic,
-    metadata::{Calibration, FORMAT, Metadata},
+    metadata::{Calibration, FORMAT, Inputs, Metadata},
     tensors::{Malformed, Reader, Writer},
+    tokens::TokenTable,
 };
 
 const KEY: &str = "tandem.router";
@@ -31,6 +32,7 @@ pub struct RouterFile {
     path: PathBuf,
     metadata: Metadata,
     layers: [Layer; 3],
+    tokens: Option<TokenTable>,
 }
 
 /// An affine map.
@@ -82,6 +84,12 @@ pub enum Flaw {
     Size { tensor: &'static str, found: usize, wanted: usize },
     #[error("has a weight in {tensor} that is not a finite number: train it again")]
     NotFinite { tensor: &'static str },
+    #[error("has numbers for a token {id}, which no model has: train it again")]
+    TokenId { id: i32 },
+    #[error("lists its tokens out of order, {before} before {behind}: train it again")]
+    TokenOrder { before: i32, behind: i32 },
+    #[error("reads {inputs}, and a table of tokens {found}: train it again")]
+    Tokens { inputs: Inputs, found: &'static str },
     #[error(
         "was trained for {trained}, and the model here is {here}: their hidden states mean \
          different things. Train one for this model with `tandem router train`, or choose \
@@ -92,10 +100,26 @@ pub enum Flaw {
 
 impl RouterFile {
     /// Checks that the weights fit the metadata and each other.
-    pub fn new(metadata: Metadata, layers: [Layer; 3]) -> Result<Self, Flaw> {
-        if metadata.format != FORMAT {
-            let why = format!("format {} where {FORMAT} is written", metadata.format);
+    pub fn new(
+        metadata: Metadata,
+        layers: [Layer; 3],
+        tokens: Option<TokenTable>,
+    ) -> Result<Self, Flaw> {
+        let inputs = metadata.inputs;
+        let format = inputs.format();
+        if metadata.format != format {
+            let found = metadata.format;
+            let why = format!("format {found} where {format} is written for {inputs}");
             return Err(Flaw::Metadata { why });
+        }
+        match (inputs, &tokens) {
+            (Inputs::HiddenLogitsTokens, None) => {
+                return Err(Flaw::Tokens { inputs, found: "is missing" });
+            }
+            (Inputs::Hidden | Inputs::HiddenLogits, Some(_)) => {
+                return Err(Flaw::Tokens { inputs, found: "is there" });
+            }
+            _ => {}
         }
         let widths = widths(&metadata)?;
         for (i, (layer, (weight, bias))) in layers.iter().zip(NAMES).enumerate() {
@@ -118,7 +142,7 @@ impl RouterFile {
         if !metadata.report.valid() {
             return Err(damaged("the report holds what is not a number"));
         }
-        Ok(Self { path: PathBuf::from("(not yet written)"), metadata, layers })
+        Ok(Self { path: PathBuf::from("(not yet written)"), metadata, layers, tokens })
     }
 
     pub fn metadata(&self) -> &Metadata {
@@ -128,6 +152,11 @@ impl RouterFile {
     /// Its three affine maps; ReLU goes between them.
     pub fn layers(&self) -> &[Layer; 3] {
         &self.layers
+    }
+
+    /// What stands for the tokens that it reads.
+    pub fn tokens(&self) -> Option<&TokenTable> {
+        self.tokens.as_ref()
     }
 
     /// The same router with other thresholds.
@@ -163,7 +192,11 @@ impl RouterFile {
             layer.weight = file.read(weight, &[widths[i + 1], widths[i]])?;
             layer.bias = file.read(bias, &[widths[i + 1]])?;
         }
-        Self::new(metadata, layers)
+        let tokens = match metadata.inputs {
+            Inputs::Hidden | Inputs::HiddenLogits => None,
+            Inputs::HiddenLogitsTokens => Some(TokenTable::read(&file)?),
+        };
+        Self::new(metadata, layers, tokens)
     }
 
     /// Writes a file, whole or not at all.
@@ -178,7 +211,11 @@ impl RouterFile {
     pub fn bytes(&self) -> Result<Vec<u8>, Flaw> {
         let damaged = |why: serde_json::Error| Flaw::Metadata { why: why.to_string() };
         let metadata = serde_json::to_string(&self.metadata).map_err(damaged)?;
-        Ok(to_bytes(metadata, &self.layers, widths(&self.metadata)?)?)
+        let mut file = with_layers(metadata, &self.layers, widths(&self.metadata)?);
+        if let Some(tokens) = &self.tokens {
+            tokens.write(&mut file);
+        }
+        Ok(file.bytes()?)
     }
 
     /// Refuses to be used with another model than the one it was trained for.
@@ -205,17 +242,13 @@ impl RouterFile {
     }
 }
 
-fn to_bytes(
-    metadata: String,
-    layers: &[Layer; 3],
-    widths: [usize; 4],
-) -> Result<Vec<u8>, Malformed> {
+fn with_layers(metadata: String, layers: &[Layer; 3], widths: [usize; 4]) -> Writer {
     let mut file = Writer::new(KEY, metadata);
     for (i, (layer, (weight, bias))) in layers.iter().zip(NAMES).enumerate() {
         file.add(weight, &[widths[i + 1], widths[i]], &layer.weight);
         file.add(bias, &[widths[i + 1]], &layer.bias);
     }
-    file.bytes()
+    file
 }
 
 /// How wide the inputs of each layer and the output are.
@@ -244,7 +277,10 @@ fn parse_metadata(json: &str) -> Result<Metadata, Flaw> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::metadata::{Inputs, Objective, Point, Report};
+    use crate::{
+        metadata::{Objective, Point, Report},
+        tokens::{TOKEN_WIDTH, tests::table},
+    };
 
     pub(crate) fn metadata(hidden: usize, inputs: Inputs) -> Metadata {
         let points = vec![Point { share: 0.1, threshold: 0.4 }];
@@ -258,7 +294,7 @@ pub(crate) mod tests {
             ece: 0.01,
         };
         Metadata {
-            format: FORMAT,
+            format: inputs.format(),
             hidden,
             inputs,
             model: "0123456789abcdef".into(),
@@ -278,23 +314,38 @@ pub(crate) mod tests {
             weight: (0..widths[l] * widths[l + 1]).map(|i| f16::from_f32(number(i))).collect(),
             bias: (0..widths[l + 1]).map(number).collect(),
         });
-        RouterFile::new(metadata(hidden, inputs), layers).unwrap()
+        let tokens = (inputs == Inputs::HiddenLogitsTokens).then(|| table(&[1, 4, 9]));
+        RouterFile::new(metadata(hidden, inputs), layers, tokens).unwrap()
     }
 
     /// A file with this metadata and the tensors of a small router.
     fn with_metadata(json: &str) -> Vec<u8> {
-        to_bytes(json.into(), &router(2, Inputs::Hidden).layers, [2, 4, 2, 1]).unwrap()
+        with_layers(json.into(), &router(2, Inputs::Hidden).layers, [2, 4, 2, 1]).bytes().unwrap()
+    }
+
+    /// A file with these tokens and so many rows for them; without any, without their tensors.
+    fn with_tokens(ids: &[i32], rows: usize) -> Vec<u8> {
+        let file = router(2, Inputs::HiddenLogitsTokens);
+        let json = serde_json::to_string(&file.metadata).unwrap();
+        let mut file = with_layers(json, &file.layers, widths(&file.metadata).unwrap());
+        if rows > 0 {
+            let numbers = vec![f16::from_f32(0.5); rows * TOKEN_WIDTH];
+            file.add("tokens", &[ids.len()], ids);
+            file.add("table", &[rows, TOKEN_WIDTH], &numbers);
+        }
+        file.bytes().unwrap()
     }
 
     #[test]
     fn comes_back_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small.router");
-        for inputs in [Inputs::Hidden, Inputs::HiddenLogits] {
+        for inputs in [Inputs::Hidden, Inputs::HiddenLogits, Inputs::HiddenLogitsTokens] {
             let file = router(6, inputs);
             file.write(&path).unwrap();
             let read = RouterFile::read(&path).unwrap();
             assert_eq!((read.metadata(), read.layers()), (file.metadata(), file.layers()));
+            assert_eq!(read.tokens(), file.tokens());
             assert_eq!(read.bytes().unwrap(), fs::read(&path).unwrap());
         }
     }
@@ -331,6 +382,8 @@ pub(crate) mod tests {
         nan.layers[1].weight[3] = f16::NAN;
         let mut infinite = router(2, Inputs::Hidden);
         infinite.layers[2].bias[0] = f32::INFINITY;
+        let mut old = router(2, Inputs::HiddenLogitsTokens);
+        old.metadata.format = 1;
         let foreign = Writer::new("format", "pt".into()).bytes().unwrap();
         let cases: Vec<(Vec<u8>, &str)> = vec![
             (b"\x80\x04\x95pickled".into(), "pickle"),
@@ -339,12 +392,18 @@ pub(crate) mod tests {
             (b"GGUF and then some more".into(), "safetensors"),
             (foreign, "which model"),
             (with_metadata("{}"), "metadata"),
-            (with_metadata("{\"format\": 7, \"new\": true}"), "up to 1"),
+            (with_metadata("{\"format\": 7, \"new\": true}"), "up to 2"),
             (json(|json| json["format"] = 0.into()), "format 0"),
             (json(|json| json["hidden"] = 3.into()), "w1"),
             (json(|json| json["hidden"] = 0.into()), "hidden state of 0"),
             (json(|json| json["hidden"] = u64::MAX.into()), "metadata"),
             (json(|json| json["inputs"] = "hidden+logits".into()), "w1"),
+            (json(|json| json["inputs"] = "hidden+logits+tokens".into()), "w1"),
+            (old.bytes().unwrap(), "format 1 where 2"),
+            (with_tokens(&[], 0), "no tensor tokens"),
+            (with_tokens(&[1, 2], 2), "table"),
+            (with_tokens(&[2, 1], 3), "2 before 1"),
+            (with_tokens(&[-5, 1], 3), "token -5"),
             (json(|json| json["objective"] = "dpo".into()), "dpo"),
             (json(|json| json["calibration"]["points"][0]["share"] = 2.into()), "calibration"),
             (nan.bytes().unwrap(), "w2"),
@@ -360,8 +419,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn tokens_are_there_exactly_where_they_are_read() {
+        for (inputs, tokens, says) in [
+            (Inputs::HiddenLogits, Some(table(&[1])), "is there"),
+            (Inputs::HiddenLogitsTokens, None, "is missing"),
+        ] {
+            let layers = router(2, inputs).layers;
+            let error = RouterFile::new(metadata(2, inputs), layers, tokens).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+
+    #[test]
     fn damaged_bytes_never_panic() {
-        let bytes = router(3, Inputs::HiddenLogits).bytes().unwrap();
+        let bytes = router(3, Inputs::HiddenLogitsTokens).bytes().unwrap();
         for end in 0..bytes.len() {
             assert!(RouterFile::from_bytes(&bytes[..end]).is_err(), "{end}");
         }

@@ -8,7 +8,8 @@
 //! - [`mod@file`]: the router file; [`metadata`]: what it says about itself, with the table from
 //!   shares to thresholds
 //! - [`mlp`]: the router that is built from it
-//! - [`mod@features`] (of `decode`): what it sees of the distribution, besides the hidden state
+//! - [`mod@features`] (of `decode`): what it sees of the distribution, besides the hidden state;
+//!   [`tokens`]: the numbers that stand for the best tokens there
 //! - [`tensors`] and [`atomic`]: how such files are read and written; files of samples use them too
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -22,10 +23,11 @@ pub mod metadata;
 pub mod mlp;
 pub mod random;
 pub mod tensors;
+pub mod tokens;
 pub mod top1;
 
 pub use constant::Constant;
-pub use decode::features::{self, FEATURES, TOP, features};
+pub use decode::features::{self, FEATURES, Seen, TOP, features};
 pub use entropy::Entropy;
 pub use file::{FileError, Flaw, Layer, RouterFile};
 pub use kind::{RouterKind, UnknownRouter};
@@ -34,6 +36,7 @@ pub use metadata::{Calibration, Inputs, Metadata, Objective, Point, Report};
 pub use mlp::Mlp;
 pub use random::Random;
 pub use tensors::Malformed;
+pub use tokens::{TOKEN_WIDTH, TokenTable};
 pub use top1::Top1;
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::features::FEATURES;
+use crate::{features::FEATURES, tokens::TOKEN_WIDTH};
 
-/// The format this program writes, and the latest it reads.
-pub const FORMAT: u32 = 1;
+/// The latest format this program reads; it writes the first that knows the [inputs](Inputs::format).
+pub const FORMAT: u32 = 2;
 
 /// What a router file says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,10 @@ pub enum Inputs {
     /// The hidden state followed by the [features](mod@crate::features) of the logits.
     #[serde(rename = "hidden+logits")]
     HiddenLogits,
+    /// The same, followed by what stands for the [best two tokens](crate::tokens). Such a router is
+    /// read but not trained here: samples do not hold tokens.
+    #[serde(rename = "hidden+logits+tokens")]
+    HiddenLogitsTokens,
 }
 
 /// What a router is trained for.
@@ -124,11 +128,20 @@ impl Report {
 }
 
 impl Inputs {
+    /// The first format of router files that has them.
+    pub fn format(self) -> u32 {
+        match self {
+            Self::Hidden | Self::HiddenLogits => 1,
+            Self::HiddenLogitsTokens => 2,
+        }
+    }
+
     /// How many numbers the first layer is given; `None` when they are too many to count.
     pub fn width(self, hidden: usize) -> Option<usize> {
         match self {
             Self::Hidden => Some(hidden),
             Self::HiddenLogits => hidden.checked_add(FEATURES),
+            Self::HiddenLogitsTokens => hidden.checked_add(FEATURES + 2 * TOKEN_WIDTH),
         }
     }
 }
@@ -151,6 +164,7 @@ impl fmt::Display for Inputs {
 impl FromStr for Inputs {
     type Err = UnknownName;
 
+    /// Reads the name of inputs that a router can be trained with here.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let choices = "hidden or hidden+logits";
         [Self::Hidden, Self::HiddenLogits]

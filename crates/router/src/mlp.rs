@@ -4,9 +4,10 @@ use decode::{Router, Score, Step};
 use half::{f16, slice::HalfFloatSliceExt};
 
 use crate::{
-    features::{FEATURES, features},
+    features::Seen,
     file::{Layer, RouterFile},
     metadata::Inputs,
+    tokens::TokenTable,
 };
 
 /// Sums that run side by side, so that no addition waits for the one before it.
@@ -22,18 +23,20 @@ pub struct Mlp {
     hidden: usize,
     inputs: Inputs,
     layers: [Layer; 3],
+    tokens: Option<TokenTable>,
 }
 
 impl Mlp {
     /// A router from its file, whose sizes were checked when it was made.
     pub fn new(file: &RouterFile) -> Self {
         let (hidden, inputs) = (file.metadata().hidden, file.metadata().inputs);
-        Self::from_layers(hidden, inputs, file.layers().clone())
+        let tokens = file.tokens().cloned();
+        Self { tokens, ..Self::from_layers(hidden, inputs, file.layers().clone()) }
     }
 
-    /// A router that is not in a file yet.
+    /// A router that is not in a file yet, and reads no tokens.
     pub fn from_layers(hidden: usize, inputs: Inputs, layers: [Layer; 3]) -> Self {
-        Self { hidden, inputs, layers }
+        Self { hidden, inputs, layers, tokens: None }
     }
 
     /// The weights, to be written to a file.
@@ -41,25 +44,35 @@ impl Mlp {
         self.layers
     }
 
-    /// The score of a hidden state. The features of the logits are computed only where the router
-    /// was trained with them.
-    pub fn score_state(&self, hidden: &[f32], features: impl FnOnce() -> [f32; FEATURES]) -> Score {
+    /// The score of a hidden state. What is seen of the logits is computed only where the router was
+    /// trained with it.
+    pub fn score_state(&self, hidden: &[f32], seen: impl FnOnce() -> Seen) -> Score {
         if hidden.len() != self.hidden || !hidden.iter().all(|x| x.is_finite()) {
             return Score::new(0.0);
         }
         let [first, second, third] = &self.layers;
         let output = match self.inputs {
             Inputs::Hidden => first.apply(hidden),
-            Inputs::HiddenLogits => first.apply(&[hidden, &features()].concat()),
+            Inputs::HiddenLogits => first.apply(&[hidden, &seen().features].concat()),
+            Inputs::HiddenLogitsTokens => first.apply(&self.with_tokens(hidden, &seen())),
         };
         let output = third.apply(&relu(second.apply(&relu(output))));
         Score::new(output.first().map_or(0.0, |&z| sigmoid(z)))
+    }
+
+    fn with_tokens(&self, hidden: &[f32], seen: &Seen) -> Vec<f32> {
+        let mut inputs = [hidden, &seen.features].concat();
+        for token in seen.best {
+            let row = self.tokens.as_ref().map_or(&[][..], |table| table.row(token));
+            inputs.extend(row.iter().map(|number| number.to_f32()));
+        }
+        inputs
     }
 }
 
 impl Router for Mlp {
     fn score(&self, step: &Step) -> Score {
-        self.score_state(&step.hidden, || features(&step.logits))
+        self.score_state(&step.hidden, || Seen::of(&step.logits))
     }
 }
 
@@ -102,7 +115,7 @@ mod tests {
     use decode::{Reading, Token};
 
     use super::*;
-    use crate::file::tests::router;
+    use crate::{features::features, file::tests::router, tokens::TOKEN_WIDTH};
 
     fn step(hidden: Vec<f32>) -> Step {
         let (logits, reading) = (vec![1.0, 3.0, 2.0], Reading::default());
@@ -123,17 +136,43 @@ mod tests {
 
     #[test]
     fn equals_the_slow_way_whatever_the_size() {
-        for inputs in [Inputs::Hidden, Inputs::HiddenLogits] {
+        for inputs in [Inputs::Hidden, Inputs::HiddenLogits, Inputs::HiddenLogitsTokens] {
             for size in [1, 2, 31, 33, 300] {
                 let file = router(size, inputs);
                 let step = step((0..size).map(|i| (i as f32).sin() / size as f32).collect());
                 let mut all: Vec<f64> = step.hidden.iter().map(|&x| f64::from(x)).collect();
-                if inputs == Inputs::HiddenLogits {
+                if inputs != Inputs::Hidden {
                     all.extend(features(&step.logits).map(f64::from));
+                }
+                // Of these tokens the best has the first row of its own, the other that of all others.
+                for row in file.tokens().iter().flat_map(|_| [1.0, 0.0]) {
+                    all.extend([row; TOKEN_WIDTH]);
                 }
                 let (fast, slow) = (Mlp::new(&file).score(&step).value(), slow(&file, all));
                 assert!((f64::from(fast) - slow).abs() < 1e-3, "{size}: {fast} {slow}");
             }
+        }
+    }
+
+    /// `scripts/general/fixture.py` made the router and the scores; they differ by what PyTorch and
+    /// this program round differently.
+    #[test]
+    fn scores_as_it_was_trained_to() {
+        #[derive(serde::Deserialize)]
+        struct Trained {
+            hidden: Vec<f32>,
+            logits: Vec<Option<f32>>,
+            score: f32,
+        }
+        let file = include_bytes!("../fixtures/tokens.safetensors");
+        let mlp = Mlp::new(&RouterFile::from_bytes(file).unwrap());
+        let steps = include_str!("../fixtures/tokens.json");
+        let steps: Vec<Trained> = serde_json::from_str(steps).unwrap();
+        assert_eq!(steps.len(), 16);
+        for Trained { hidden, logits, score } in steps {
+            let logits = logits.into_iter().map(|l| l.unwrap_or(f32::NEG_INFINITY)).collect();
+            let found = mlp.score(&Step { logits, ..step(hidden) }).value();
+            assert!((found - score).abs() < 1e-5, "{found} where training had {score}");
         }
     }
 

@@ -46,6 +46,7 @@ macro_rules! element {
 element!(f16, F16);
 element!(f32, F32);
 element!(u32, U32);
+element!(i32, I32);
 element!(u8, U8);
 
 /// A file being read.

@@ -12,9 +12,9 @@ use onnx::precision::Precision;
 
 use crate::{CloudConfig, EdgeConfig, Error, LocalCloud, RouterSpec, Share, Store};
 
-/// The folder of a preset, given by name or by path.
+/// The folder of a preset, given by name or by path. A name is first that of a preset for the pair.
 pub fn find(store: &Store, given: &str) -> Result<PathBuf, Error> {
-    store.presets().find(given).map_err(|error| match error {
+    store.presets().find_for(given, &store.pair.name).map_err(|error| match error {
         PresetError::Unknown { .. } => Error::Usage(format!("--preset: {error}")),
         other => other.into(),
     })

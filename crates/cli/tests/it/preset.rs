@@ -162,7 +162,11 @@ fn the_list_tells_what_each_is_for_and_which_comes_first() {
     let machine = Machine::new();
     let list = machine.run(&["preset", "list"]);
     assert_eq!(list.code, Some(0), "{}", list.err);
-    assert!(list.out.contains("commonsenseqa    Multiple-choice questions"), "{}", list.out);
+    let about = |line: &str| line.split_once(' ').map(|(name, about)| (name, about.trim_start()));
+    let questions = |(name, about): (&str, &str)| {
+        name == "commonsenseqa" && about.starts_with("Multiple-choice questions")
+    };
+    assert!(list.out.lines().filter_map(about).any(questions), "{}", list.out);
 
     // An earlier program left files there without a manifest: no preset of that name.
     let own = machine.home().join("presets");
@@ -180,8 +184,10 @@ fn the_list_tells_what_each_is_for_and_which_comes_first() {
         ("broken", false),
         ("general", false),
         ("commonsenseqa", false),
+        ("commonsenseqa-qwen", false),
         ("general", true),
         ("general-qwen", false),
+        ("maths-qwen", false),
     ];
     assert_eq!(found, expected);
     assert!(presets[0]["error"].as_str().unwrap().contains("line 1"), "{list}");
@@ -197,7 +203,7 @@ fn a_maker_is_told_every_hash_and_whether_routers_fit() {
     let done = machine.run(&["preset", "check", "./mine"]);
     assert_eq!(done.code, Some(0), "{}", done.out);
     assert!(done.out.contains("the preset is whole"), "{}", done.out);
-    for name in ["commonsenseqa", "general", "general-qwen"] {
+    for name in ["commonsenseqa", "commonsenseqa-qwen", "general", "general-qwen", "maths-qwen"] {
         let done = machine.run(&["preset", "check", name]);
         assert_eq!(done.code, Some(0), "{}", done.out);
     }

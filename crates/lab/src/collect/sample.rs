@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use decode::Score;
 use router::{
-    FEATURES, Malformed, Mlp, atomic,
+    FEATURES, Malformed, Mlp, Seen, atomic,
     tensors::{Reader, Writer},
 };
 
@@ -35,9 +35,10 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The score by a router that reads no tokens: samples do not hold any.
     pub fn score(&self, router: &Mlp) -> Score {
         let hidden: Vec<f32> = self.hidden.iter().map(|x| x.to_f32()).collect();
-        router.score_state(&hidden, || self.features)
+        router.score_state(&hidden, || Seen { features: self.features, ..Seen::default() })
     }
 }
 

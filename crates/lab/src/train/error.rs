@@ -1,6 +1,6 @@
 //! Why training gives no router.
 
-use router::{Flaw, Objective};
+use router::{Flaw, Inputs, Objective};
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -37,6 +37,10 @@ pub enum TrainError {
          or its adapter is damaged; leave this example out or collect again"
     )]
     NotFinite { example: u32, position: u32 },
+    #[error(
+        "samples do not hold tokens, so no router for {0} is trained here: train one for hidden+logits"
+    )]
+    Inputs(Inputs),
     #[error("training diverged in epoch {epoch}: choose a lower learning rate")]
     Diverged { epoch: usize },
     #[error("training failed: {0}")]

@@ -27,7 +27,7 @@ pub mod plot;
 mod random;
 pub mod split;
 
-use router::{Metadata, Mlp, Objective, Point, RouterFile, metadata::FORMAT};
+use router::{Metadata, Mlp, Objective, Point, RouterFile};
 
 use self::{
     data::Standard,
@@ -145,7 +145,7 @@ pub fn train(
     let scored = known(objective, &reporting, &reported);
 
     let metadata = Metadata {
-        format: FORMAT,
+        format: options.inputs.format(),
         hidden: about.hidden,
         inputs: options.inputs,
         model: about.model,
@@ -157,7 +157,7 @@ pub fn train(
         report: report(&scored, &fitted_to),
     };
     Ok(Trained {
-        file: RouterFile::new(metadata, mlp.into_layers())?,
+        file: RouterFile::new(metadata, mlp.into_layers(), None)?,
         curves: curves(&scored),
         shares: shares(&reported),
         epochs,

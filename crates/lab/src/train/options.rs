@@ -45,6 +45,9 @@ impl Options {
         let check = |ok: bool, name, range, given| {
             if ok { Ok(()) } else { Err(TrainError::Option { name, range, given }) }
         };
+        if self.inputs == Inputs::HiddenLogitsTokens {
+            return Err(TrainError::Inputs(self.inputs));
+        }
         let rate = self.learning_rate;
         check(self.epochs > 0, "epochs", "1 or more", self.epochs as f32)?;
         check(self.batch > 1, "batch", "2 or more", self.batch as f32)?;

@@ -124,7 +124,8 @@ impl Preset {
 mod tests {
     use super::*;
 
-    const SHIPPED: [&str; 3] = ["commonsenseqa", "general", "general-qwen"];
+    const SHIPPED: [&str; 5] =
+        ["commonsenseqa", "commonsenseqa-qwen", "general", "general-qwen", "maths-qwen"];
 
     fn shipped(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets").join(name)

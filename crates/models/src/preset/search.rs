@@ -51,6 +51,18 @@ impl SearchPath {
         Err(PresetError::Unknown { name: given.into(), known, places: self.to_string() })
     }
 
+    /// The same for a pair: in each of these folders, one that is named `NAME-PAIR` comes before one
+    /// that is named `NAME`.
+    pub fn find_for(&self, given: &str, pair: &str) -> Result<PathBuf, PresetError> {
+        let names = [format!("{given}-{pair}"), given.to_owned()];
+        let folders = self.0.iter().flat_map(|place| names.each_ref().map(|name| place.join(name)));
+        let mut named = folders.filter(|folder| folder.join(MANIFEST).exists());
+        match named.next() {
+            Some(folder) if is_name(given) => Ok(folder),
+            _ => self.find(given),
+        }
+    }
+
     /// The first folder of this name that has a manifest.
     pub fn named(&self, name: &str) -> Option<PathBuf> {
         self.0.iter().map(|place| place.join(name)).find(|folder| folder.join(MANIFEST).exists())
@@ -152,6 +164,27 @@ mod tests {
         // A program outside a `target` folder does not search two levels up: anybody might write there.
         let elsewhere = SearchPath::new(&home, Some(&at("src/other/release/tandem")));
         assert!(!elsewhere.to_string().contains(at("src/presets").to_str().unwrap()));
+    }
+
+    #[test]
+    fn a_preset_for_the_pair_comes_before_one_for_any_but_not_before_the_users_own() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        let home = home(root.path());
+        let places = SearchPath::new(&home, Some(&at("src/target/release/tandem")));
+        make(&at("src/presets/a"));
+        assert_eq!(places.find_for("a", "big").unwrap(), at("src/presets/a"));
+        make(&at("src/presets/a-big"));
+        assert_eq!(places.find_for("a", "big").unwrap(), at("src/presets/a-big"));
+        assert_eq!(places.find_for("a", "small").unwrap(), at("src/presets/a"));
+        assert_eq!(places.find_for("a-big", "small").unwrap(), at("src/presets/a-big"));
+        make(&home.presets().join("a"));
+        assert_eq!(places.find_for("a", "big").unwrap(), home.presets().join("a"));
+        // A path is what it says, and what is nowhere is named as it was given.
+        let path = at("src/presets/a");
+        assert_eq!(places.find_for(path.to_str().unwrap(), "big").unwrap(), path);
+        let error = places.find_for("poetry", "big").unwrap_err().to_string();
+        assert!(error.contains("poetry") && !error.contains("poetry-big"), "{error}");
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
         let h = metadata.hidden;
         let inputs = metadata.inputs.width(h).unwrap_or(h);
         writeln!(out, "  layers       {inputs} → {} → {h} → 1", 2 * h)?;
+        if let Some(tokens) = file.tokens() {
+            let common = tokens.common();
+            writeln!(out, "  tokens       {common} common ones, and one row for all others")?;
+        }
         writeln!(
             out,
             "  trained on   {} samples of {} examples (data {})",
