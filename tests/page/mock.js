@@ -26,7 +26,7 @@ const ABOUT = {
   cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "remote" },
   router: { name: "top1", trained: false },
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
-  bar: { threshold: 0.2 },
+  policy: { threshold: 0.2 },
   preset: null,
   limits: { context: 2048, max_tokens: 256 },
 };

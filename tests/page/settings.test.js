@@ -68,7 +68,7 @@ scripted("the server's own bar is taken over, finer than the slider's steps", ()
       await ask(page, QUESTION);
       assert.equal(mock.requests[0].tandem.threshold, 0.9893);
     },
-    { mock: { about: { bar: { threshold: 0.9893 } } } },
+    { mock: { about: { policy: { threshold: 0.9893 } } } },
   ));
 
 scripted("router, failure policy and system message are sent when set, left out when not", () =>

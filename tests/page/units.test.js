@@ -9,7 +9,7 @@ const { Answer, columnsOf } = await import(new URL("answer.js", page));
 const { retryAfter, words, Problem } = await import(new URL("problems.js", page));
 const { request } = await import(new URL("generate.js", page));
 const { shareOf, thresholdAt } = await import(new URL("shares.js", page));
-const { duration, percent, score, bytes, barName, visible } = await import(new URL("format.js", page));
+const { duration, percent, score, bytes, policyName, visible } = await import(new URL("format.js", page));
 
 test("events are the same however their text is cut", () => {
   const text = 'data: {"a":1}\n\n: a remark\n\ndata: two\r\ndata: lines\r\n\r\nevent: x\ndata:bare\n\ndata: unfinished';
@@ -97,8 +97,8 @@ test("figures in words", () => {
   assert.deepEqual([0, 0.0002, 0.107, 1].map((n) => percent(n)), ["0\u202f%", "<0.1\u202f%", "10.7\u202f%", "100\u202f%"]);
   assert.deepEqual([0, 0.2, 0.989, 0.9991, 1].map(score), ["0.00", "0.20", "0.99", "0.999", "1.00"]);
   assert.deepEqual([1, 412, 1900].map(bytes), ["1 byte", "412 bytes", "1.9 kB"]);
-  assert.equal(barName({ budget: 0.07, threshold: null }), "budget 7\u202f%");
-  assert.equal(barName({ threshold: 0 }), "threshold 0.00");
+  assert.equal(policyName({ budget: 0.07, threshold: null }), "budget 7\u202f%");
+  assert.equal(policyName({ threshold: 0 }), "threshold 0.00");
   assert.equal(visible(" a\n"), "␣a⏎");
 });
 

@@ -2,7 +2,7 @@
 
 import { make, draw, byId } from "./dom.js";
 import { PARTS } from "./answer.js";
-import { duration, percent, score, barName, visible, bytes, count } from "./format.js";
+import { duration, percent, score, policyName, visible, bytes, count } from "./format.js";
 
 const TITLES = {
   edge: "From this device",
@@ -20,23 +20,23 @@ let timer = 0;
 /** Why this token stands there, in one sentence. */
 export function reason(token, answer) {
   const { mode } = answer.choice;
-  const bar = answer.summary ?? answer.choice;
+  const choice = answer.summary ?? answer.choice;
   const trust = typeof token.score === "number" ? score(token.score) : null;
   if (token.source === "plain") return "The server sent this text without a trace.";
   if (token.source === "fallback") return "The cloud was wanted here and could not be had, so the device's own token was kept.";
   if (mode === "large") return "In large mode the cloud writes everything.";
   if (mode === "small") return "In small mode the cloud is never asked.";
   if (trust === null) return token.source === "cloud" ? "The cloud was asked for this word." : "The device's token was kept.";
-  const has = typeof bar.threshold === "number";
+  const has = typeof choice.threshold === "number";
   if (token.source === "cloud") {
     return has
-      ? `Trust ${trust} is below the threshold ${score(bar.threshold)}, so the cloud was asked.`
-      : `Trust ${trust} was too low for the ${barName(bar)}, so the cloud was asked.`;
+      ? `Trust ${trust} is below the threshold ${score(choice.threshold)}, so the cloud was asked.`
+      : `Trust ${trust} was too low for the ${policyName(choice)}, so the cloud was asked.`;
   }
   if (token.eligible === false) return `Trust ${trust}. The cloud cannot be asked inside a word.`;
   return has
-    ? `Trust ${trust} is not below the threshold ${score(bar.threshold)}, so the device's token was kept.`
-    : `Trust ${trust} was high enough for the ${barName(bar)}, so the device's token was kept.`;
+    ? `Trust ${trust} is not below the threshold ${score(choice.threshold)}, so the device's token was kept.`
+    : `Trust ${trust} was high enough for the ${policyName(choice)}, so the device's token was kept.`;
 }
 
 /** A bar from 0 to 1, with a mark at `at` where there is one. */
@@ -113,7 +113,7 @@ function sent(head) {
 function contents(token, answer, index) {
   const headIndex = answer.headOf(index);
   const head = answer.tokens[headIndex];
-  const bar = answer.summary ?? answer.choice;
+  const choice = answer.summary ?? answer.choice;
   const scored = typeof token.score === "number";
   return [
     make(
@@ -129,7 +129,7 @@ function contents(token, answer, index) {
           "div",
           { class: "trust" },
           make("span", {}, "Score"),
-          scale(token.score, { at: typeof bar.threshold === "number" ? bar.threshold : null, kind: token.source }),
+          scale(token.score, { at: typeof choice.threshold === "number" ? choice.threshold : null, kind: token.source }),
           make("span", { class: "number" }, score(token.score)),
         )
       : null,

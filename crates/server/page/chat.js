@@ -7,7 +7,7 @@ import { TokenView, tally } from "./tokens.js";
 import { Speaker } from "./speech.js";
 import { problemNotice, remarks } from "./notices.js";
 import { copy } from "./copy.js";
-import { barName, bytes, count, duration, percent } from "./format.js";
+import { policyName, bytes, count, duration, percent } from "./format.js";
 
 const NEAR_PX = 80;
 
@@ -112,7 +112,7 @@ export class Chat {
     const foot = make("div", { class: "foot" }, make("span", { class: "thinking" }, "waiting for the first token"));
     turn.answer = answer;
     turn.place.replaceChildren(
-      make("h2", { class: "who" }, "Tandem ", make("span", { class: "muted" }, [mode, barName(answer.choice)].filter(Boolean).join(" · "))),
+      make("h2", { class: "who" }, "Tandem ", make("span", { class: "muted" }, [mode, policyName(answer.choice)].filter(Boolean).join(" · "))),
       view.element,
       foot,
     );

@@ -8,7 +8,7 @@ import { SplitChart } from "./charts.js";
 import { SentList } from "./figures.js";
 import { problemNotice, remarks } from "./notices.js";
 import { copy } from "./copy.js";
-import { barName, bytes, duration, percent } from "./format.js";
+import { policyName, bytes, duration, percent } from "./format.js";
 
 const MODES = [
   ["small", "Small", "the device alone"],
@@ -78,7 +78,7 @@ export class Compare {
     const view = new TokenView(answer, `Answer of ${name.toLowerCase()}`);
     const foot = make("div", { class: "foot" }, make("span", { class: "muted" }, "waits for its turn"));
     const lane = { answer, view, foot, name };
-    lane.element = make("section", { class: "lane", "data-mode": mode, "aria-label": name }, this.#head(name, words, barName(answer.choice)), view.element, foot);
+    lane.element = make("section", { class: "lane", "data-mode": mode, "aria-label": name }, this.#head(name, words, policyName(answer.choice)), view.element, foot);
     return lane;
   }
 

@@ -3,7 +3,7 @@
 import { make, nextFrame } from "./dom.js";
 import { ShareChart, GapChart, SplitChart } from "./charts.js";
 import { tally } from "./tokens.js";
-import { barName, bytes, count, duration, percent, visible } from "./format.js";
+import { policyName, bytes, count, duration, percent, visible } from "./format.js";
 
 const REDRAW_MS = 90;
 const WAITING = "With the first answer: how much came from the cloud, how long the tokens took, where the time went, and what left this device.";
@@ -103,7 +103,7 @@ export class Figures {
     const answer = this.#answer;
     if (!answer) return;
     this.#last = performance.now();
-    this.of.textContent = [this.name, answer.choice.mode, answer.choice.mode === "joint" && barName(answer.choice)].filter(Boolean).join(" · ");
+    this.of.textContent = [this.name, answer.choice.mode, answer.choice.mode === "joint" && policyName(answer.choice)].filter(Boolean).join(" · ");
     this.body.hidden = answer.tokens.length === 0;
     if (answer.tokens.length === 0) return;
     const rate = answer.summary?.stats.tokens_per_second ?? (answer.total > 0 ? (answer.tokens.length / answer.total) * 1000 : 0);

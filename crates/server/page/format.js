@@ -41,7 +41,7 @@ export function score(value) {
 }
 
 /** What stands for the bar of an answer: "threshold 0.20", "budget 7 %". */
-export function barName({ threshold, budget }) {
+export function policyName({ threshold, budget }) {
   if (budget !== undefined && budget !== null) return `budget ${setShare(budget)}`;
   if (threshold !== undefined && threshold !== null) return `threshold ${score(threshold)}`;
   return "";

@@ -49,13 +49,13 @@ export class Settings {
 
   /** Takes over what the server is set to. */
   adopt(server) {
-    const bar = server.bar ?? {};
-    if (typeof bar.budget === "number") {
+    const policy = server.policy ?? {};
+    if (typeof policy.budget === "number") {
       this.kind.value = "budget";
-      this.#budget = bar.budget;
-    } else if (typeof bar.threshold === "number") {
+      this.#budget = policy.budget;
+    } else if (typeof policy.threshold === "number") {
       this.kind.value = "threshold";
-      this.#threshold = bar.threshold;
+      this.#threshold = policy.threshold;
     }
     this.#router = server.router?.name ?? "";
     this.#tables = server.tables ?? {};
@@ -81,7 +81,7 @@ export class Settings {
     return this.modes.querySelector("input:checked").value;
   }
 
-  /** In a comparison all three modes run, so the bar always counts. */
+  /** In a comparison all three modes run, so the policy always counts. */
   compare(on) {
     this.modes.hidden = on;
     this.comparing = on;
@@ -90,11 +90,11 @@ export class Settings {
 
   /** The settings as they stand, for `mode` or the chosen one. */
   choice(mode = this.mode) {
-    const bar = this.kind.value === "budget" ? { budget: this.#budget } : { threshold: this.#threshold };
+    const policy = this.kind.value === "budget" ? { budget: this.#budget } : { threshold: this.#threshold };
     const router = byId("router").value;
     return {
       mode,
-      ...(mode === "joint" ? bar : {}),
+      ...(mode === "joint" ? policy : {}),
       router: router && router !== this.#router ? router : undefined,
       onCloudError: byId("on-cloud-error").value || undefined,
       maxTokens: this.#maxTokens(),

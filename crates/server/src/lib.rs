@@ -5,7 +5,7 @@
 //! - [`edge`]: the edge server: OpenAI's API over both models, the page, metrics
 //! - [`http`]: access, bodies, errors and request counts, for both
 //! - [`listen`]: connections, for both; `progress`: those whose other side never reads; [`tls`]:
-//!   encrypted ones
+//!   encrypted ones; `random`: names of requests and answers
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod cloud;
@@ -13,4 +13,5 @@ pub mod edge;
 pub mod http;
 pub mod listen;
 mod progress;
+mod random;
 pub mod tls;

@@ -69,7 +69,7 @@ impl Tls {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands.
+    /// Makes a connection an encrypted one, by the handshake of TLS.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,

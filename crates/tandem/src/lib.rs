@@ -68,7 +68,7 @@ pub use router::{NamedRouter, RouterRegistry, RouterSpec, RoutingOverrides};
 pub use share::Share;
 pub use store::Store;
 pub use summary::{Answer, Summary};
-pub use tandem::{Defaults, Tandem};
+pub use tandem::{Defaults, Tandem, random_seed};
 
 // What a program needs of the crates below.
 pub use ::router::RouterKind;

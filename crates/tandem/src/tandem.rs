@@ -254,7 +254,7 @@ fn add_system(prompt: &mut Prompt, system: &str) {
 }
 
 /// A random seed of 32 bits, short enough to be typed again.
-fn random_seed() -> u64 {
+pub fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("seed") >> 32
 }

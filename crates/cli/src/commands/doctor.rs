@@ -89,7 +89,7 @@ pub async fn doctor(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Who would judge.
+/// Checks which router would score the small model's tokens.
 fn router(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) -> anyhow::Result<()> {
     let (store, edge) = (args.pair.edge.store()?, tandem.pair().edge_options()?);
     let mut wanted = args.router.clone();

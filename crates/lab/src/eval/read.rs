@@ -20,14 +20,14 @@ use crate::eval::{
 pub enum ReadError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} line {line}: {looks}; wanted is UTF-8: save it so", path.display())]
+    #[error("{} line {line}: {looks}; expected UTF-8: save it so", path.display())]
     Encoding { path: PathBuf, line: usize, looks: NotText },
-    #[error("{} line 1: the file is empty; wanted is on each line {wanted}", path.display())]
+    #[error("{} line 1: the file is empty; expected on each line {wanted}", path.display())]
     Empty { path: PathBuf, wanted: &'static str },
-    #[error("{} line {line}: {reason}; wanted is {wanted}", path.display())]
+    #[error("{} line {line}: {reason}; expected {wanted}", path.display())]
     Line { path: PathBuf, line: usize, reason: String, wanted: &'static str },
     #[error(
-        "{} line {line}: the id {id:?} is that of {} line {first_line} too; wanted is an id of its \
+        "{} line {line}: the id {id:?} is that of {} line {first_line} too; expected an id of its \
          own for each question",
         path.display(),
         first.display()

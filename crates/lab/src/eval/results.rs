@@ -154,8 +154,10 @@ pub struct Spent {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line {
-    About(ResultsInfo),
+enum ResultsLine {
+    /// The first line; files have always called it so.
+    #[serde(rename = "about")]
+    Info(ResultsInfo),
     Point(Point),
     Question(Question),
     Outcome(Box<Outcome>),
@@ -184,10 +186,10 @@ impl Record {
 
     /// The lines of a file that holds all of it.
     pub fn lines(&self) -> io::Result<Vec<u8>> {
-        let about = [Line::About(self.about.clone())].into_iter();
-        let points = self.points.iter().cloned().map(Line::Point);
-        let questions = self.questions.iter().cloned().map(Line::Question);
-        let outcomes = self.outcomes.iter().cloned().map(|o| Line::Outcome(Box::new(o)));
+        let about = [ResultsLine::Info(self.about.clone())].into_iter();
+        let points = self.points.iter().cloned().map(ResultsLine::Point);
+        let questions = self.questions.iter().cloned().map(ResultsLine::Question);
+        let outcomes = self.outcomes.iter().cloned().map(|o| ResultsLine::Outcome(Box::new(o)));
         let mut lines = vec![];
         for line in about.chain(points).chain(questions).chain(outcomes) {
             serde_json::to_writer(&mut lines, &line)?;
@@ -227,7 +229,7 @@ impl Results {
         file.set_len(whole.len() as u64).map_err(failed)?;
         let results = Self { path: path.to_owned(), state: Mutex::new(State { file, record }) };
         if fresh {
-            results.write(&Line::About(about))?;
+            results.write(&ResultsLine::Info(about))?;
         }
         for point in points {
             results.add_point(point)?;
@@ -239,7 +241,7 @@ impl Results {
         if self.look(|record| record.points.iter().any(|p| p.name == point.name)) {
             return Ok(());
         }
-        self.write(&Line::Point(point.clone()))?;
+        self.write(&ResultsLine::Point(point.clone()))?;
         self.with(|state| state.record.points.push(point));
         Ok(())
     }
@@ -249,14 +251,14 @@ impl Results {
         if self.look(|record| record.questions.iter().any(|q| q.id == question.id)) {
             return Ok(());
         }
-        self.write(&Line::Question(question.clone()))?;
+        self.write(&ResultsLine::Question(question.clone()))?;
         self.with(|state| state.record.questions.push(question));
         Ok(())
     }
 
     /// Adds an answer, on disk first.
     pub fn add_outcome(&self, outcome: Outcome) -> Result<(), ResultsError> {
-        self.write(&Line::Outcome(Box::new(outcome.clone())))?;
+        self.write(&ResultsLine::Outcome(Box::new(outcome.clone())))?;
         self.with(|state| state.record.outcomes.push(outcome));
         Ok(())
     }
@@ -277,7 +279,7 @@ impl Results {
         job(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self, line: &Line) -> Result<(), ResultsError> {
+    fn write(&self, line: &ResultsLine) -> Result<(), ResultsError> {
         let text = serde_json::to_string(line)
             .map_err(|e| file_error(&self.path, io::Error::new(io::ErrorKind::InvalidData, e)))?;
         self.with(|state| state.file.write_all(format!("{text}\n").as_bytes()))
@@ -319,10 +321,12 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
             reason: e.to_string(),
         };
         match (serde_json::from_slice(line).map_err(wrong)?, &mut record) {
-            (Line::About(about), None) => record = Some(Record { about, ..Record::default() }),
-            (Line::Point(point), Some(record)) => record.points.push(point),
-            (Line::Question(question), Some(record)) => record.questions.push(question),
-            (Line::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
+            (ResultsLine::Info(about), None) => {
+                record = Some(Record { about, ..Record::default() })
+            }
+            (ResultsLine::Point(point), Some(record)) => record.points.push(point),
+            (ResultsLine::Question(question), Some(record)) => record.questions.push(question),
+            (ResultsLine::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
             _ => return Err(ResultsError::NotResults { path: path.to_owned() }),
         }
     }

@@ -30,7 +30,7 @@ const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 
-enum Kind {
+enum TokenizerKind {
     /// Bytes spelled as letters, words cut by a pattern.
     Bytes { words: Json, whole_words: bool },
     /// Pieces with scores, spaces spelled as ▁.
@@ -38,7 +38,7 @@ enum Kind {
 }
 
 pub struct Tokenizer {
-    kind: Kind,
+    kind: TokenizerKind,
     tokens: Vec<String>,
     kinds: Vec<i64>,
     merges: Vec<(String, String)>,
@@ -79,7 +79,7 @@ impl Tokenizer {
                     _ => return Err(missing("scores for its tokens")),
                 };
                 let leading_space = flag(source, "tokenizer.ggml.add_space_prefix", true);
-                (Kind::Pieces { leading_space }, merges_of(&tokens, &scores))
+                (TokenizerKind::Pieces { leading_space }, merges_of(&tokens, &scores))
             }
             other => return Err(source.unsupported(format!("its tokenizer is {other:?}"))),
         };
@@ -143,11 +143,11 @@ impl Tokenizer {
             },
         });
         match &self.kind {
-            Kind::Bytes { words, whole_words } => {
+            TokenizerKind::Bytes { words, whole_words } => {
                 whole["pre_tokenizer"] = words.clone();
                 whole["model"]["ignore_merges"] = json!(whole_words);
             }
-            Kind::Pieces { leading_space } => {
+            TokenizerKind::Pieces { leading_space } => {
                 let spaces = json!({
                     "type": "Replace", "pattern": { "String": " " }, "content": "▁",
                 });
@@ -169,8 +169,8 @@ impl Tokenizer {
 
     pub fn config(&self) -> Json {
         let class = match self.kind {
-            Kind::Bytes { .. } => "GPT2Tokenizer",
-            Kind::Pieces { .. } => "LlamaTokenizer",
+            TokenizerKind::Bytes { .. } => "GPT2Tokenizer",
+            TokenizerKind::Pieces { .. } => "LlamaTokenizer",
         };
         json!({
             "add_bos_token": self.add_bos, "add_prefix_space": false,
@@ -199,7 +199,7 @@ fn byte_level(regex: bool) -> Json {
 }
 
 /// How words are cut, by the name llama.cpp has for it.
-fn words(source: &Source) -> Result<Kind, ExportError> {
+fn words(source: &Source) -> Result<TokenizerKind, ExportError> {
     let both =
         |first: Json, second: Json| json!({ "type": "Sequence", "pretokenizers": [first, second] });
     let split = |pattern: &str| {
@@ -221,7 +221,7 @@ fn words(source: &Source) -> Result<Kind, ExportError> {
             return Err(source.unsupported(reason));
         }
     };
-    Ok(Kind::Bytes { words, whole_words })
+    Ok(TokenizerKind::Bytes { words, whole_words })
 }
 
 /// Pieces with scores, as merges: the better a piece, the sooner its parts are joined.

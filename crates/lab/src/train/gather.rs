@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use decode::Exchange;
 use router::Objective;
 
 use super::SampleOrigin;
@@ -49,13 +48,5 @@ pub fn gather(
         first.get_or_insert(collection);
     }
     let first = first.ok_or_else(|| Error::usage("no collection was given"))?;
-    let info = first.info();
-    let origin = SampleOrigin {
-        hidden: info.hidden,
-        model: info.model.clone(),
-        model_name: info.model_name.clone(),
-        data: digests.join("+"),
-        ids: info.exchange == Exchange::Ids,
-    };
-    Ok((samples, origin))
+    Ok((samples, SampleOrigin::new(&first, &digests)))
 }

@@ -27,6 +27,7 @@ pub mod plot;
 mod random;
 pub mod split;
 
+use decode::Exchange;
 use router::{Metadata, Mlp, Objective, Point, RouterFile};
 
 use self::{
@@ -37,7 +38,7 @@ use self::{
     platt::Platt,
 };
 use crate::{
-    collect::{LabelSource, Sample},
+    collect::{Collection, LabelSource, Sample},
     statistics::{Bin, RocPoint, Scored},
 };
 
@@ -56,6 +57,20 @@ pub struct SampleOrigin {
     pub data: String,
     /// Whether positions are every token rather than word boundaries.
     pub ids: bool,
+}
+
+impl SampleOrigin {
+    /// Of samples of several collections with these digests, of which this is one.
+    pub fn new(collection: &Collection, digests: &[String]) -> Self {
+        let info = collection.info();
+        Self {
+            hidden: info.hidden,
+            model: info.model.clone(),
+            model_name: info.model_name.clone(),
+            data: digests.join("+"),
+            ids: info.exchange == Exchange::Ids,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

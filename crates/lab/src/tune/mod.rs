@@ -219,23 +219,15 @@ impl Tuning {
 
     /// The samples of all rounds so far. A prompt has the same number in all of them.
     fn samples(&self, rounds: usize) -> Result<(Vec<Sample>, SampleOrigin), Error> {
-        let (mut samples, mut data, mut first) = (vec![], vec![], None);
+        let (mut samples, mut digests, mut first) = (vec![], vec![], None);
         for round in 1..=rounds {
             let collection = Collection::read(&self.folder(round))?;
             samples.extend(collection.samples()?);
-            data.push(collection.digest()?);
+            digests.push(collection.digest()?);
             first.get_or_insert(collection);
         }
         let first = first.ok_or_else(|| Error::internal("no round was collected"))?;
-        let info = first.info();
-        let origin = SampleOrigin {
-            hidden: info.hidden,
-            model: info.model.clone(),
-            model_name: info.model_name.clone(),
-            data: data.join("+"),
-            ids: info.exchange == Exchange::Ids,
-        };
-        Ok((samples, origin))
+        Ok((samples, SampleOrigin::new(&first, &digests)))
     }
 
     fn train(&self, rounds: usize, path: &Path) -> Result<(), Error> {

@@ -8,15 +8,15 @@
 //! - `request`: what is asked, read and then checked
 //! - `writer`: takes a seat of the pair and makes the texts in a task of its own
 //! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
-//! - `faces`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
+//! - `apis`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
 //! - `error`: what callers may know of failures; `metrics`: figures
 //! - `routes`: one file a route; `schema`: types of other crates, for the document
 
 mod answer;
+mod apis;
 mod browser;
 pub mod config;
 mod error;
-mod faces;
 mod metrics;
 mod request;
 mod routes;
@@ -82,25 +82,25 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
     let app = Router::new()
         .route("/v1/chat/completions", post(routes::chat::chat::<P>))
         .route("/v1/completions", post(routes::completions::completions::<P>))
-        .route("/v1/responses", post(faces::responses::responses::<P>))
-        .route("/v1/embeddings", post(faces::embeddings::embeddings))
-        .route("/v1/messages", post(faces::anthropic::messages::<P>))
-        .route("/v1/messages/count_tokens", post(faces::anthropic::count_tokens::<P>))
-        .route("/api/chat", post(faces::ollama::chat::<P>))
-        .route("/api/generate", post(faces::ollama::generate::<P>))
-        .route("/api/tags", get(faces::ollama::tags::<P>))
-        .route("/api/ps", get(faces::ollama::ps::<P>))
-        .route("/api/show", post(faces::ollama::show::<P>))
-        .route("/api/embed", post(faces::embeddings::embeddings))
-        .route("/api/embeddings", post(faces::embeddings::embeddings))
+        .route("/v1/responses", post(apis::responses::responses::<P>))
+        .route("/v1/embeddings", post(apis::embeddings::embeddings))
+        .route("/v1/messages", post(apis::anthropic::messages::<P>))
+        .route("/v1/messages/count_tokens", post(apis::anthropic::count_tokens::<P>))
+        .route("/api/chat", post(apis::ollama::chat::<P>))
+        .route("/api/generate", post(apis::ollama::generate::<P>))
+        .route("/api/tags", get(apis::ollama::models::tags::<P>))
+        .route("/api/ps", get(apis::ollama::models::ps::<P>))
+        .route("/api/show", post(apis::ollama::models::show::<P>))
+        .route("/api/embed", post(apis::embeddings::embed))
+        .route("/api/embeddings", post(apis::embeddings::old_embeddings))
         .route("/v1/models", get(routes::models::models))
         .route("/v1/models/{id}", get(routes::models::model))
         .route("/v1/tandem", get(routes::tandem::tandem::<P>))
         .route("/metrics", get(routes::metrics::metrics::<P>))
         .layer(middleware::from_fn_with_state(quotas, http::quota::check_quota))
         .layer(middleware::from_fn_with_state(access.clone(), http::access::check_key))
-        .layer(middleware::from_fn(faces::key::translate))
-        .route("/api/version", get(faces::ollama::version))
+        .layer(middleware::from_fn(apis::key::translate))
+        .route("/api/version", get(apis::ollama::models::version))
         .route("/health", get(routes::health::health::<P>))
         .route("/ready", get(routes::health::ready::<P>))
         .route("/openapi.json", get(routes::openapi::openapi))
@@ -110,6 +110,7 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
         .method_not_allowed_fallback(|| async { http::error::method_not_allowed() })
         .layer(middleware::from_fn_with_state(requests, http::metrics::count))
         .layer(middleware::from_fn_with_state(access, http::access::check_host))
+        .layer(middleware::from_fn(apis::errors::shape))
         .with_state(server.clone());
     let app = match browser::cors(&config.cors) {
         Some(cors) => app.layer(cors),

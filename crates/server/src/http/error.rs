@@ -105,16 +105,24 @@ impl ApiError {
         self.status
     }
 
-    pub fn body(&self) -> ErrorResponse {
-        let kind = match self.status.as_u16() {
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What kind of error the status says it is, in OpenAI's words.
+    pub fn kind(&self) -> &'static str {
+        match self.status.as_u16() {
             401 => "authentication_error",
             403 => "permission_error",
             429 | 503 => "overloaded_error",
             500..=599 => "server_error",
             _ => "invalid_request_error",
-        };
+        }
+    }
+
+    pub fn body(&self) -> ErrorResponse {
         let (message, param) = (self.message.clone(), self.param.clone());
-        let error = ErrorDetail { message, kind, param, code: self.code };
+        let error = ErrorDetail { message, kind: self.kind(), param, code: self.code };
         ErrorResponse { error, have: self.have.clone() }
     }
 }
@@ -130,6 +138,8 @@ impl IntoResponse for ApiError {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
+        // Routes of other APIs tell it in their own shape.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -1,9 +1,6 @@
 //! A name for every request, in its answer and in the log.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Instant,
-};
+use std::time::Instant;
 
 use axum::{
     extract::{MatchedPath, Request},
@@ -12,6 +9,8 @@ use axum::{
     response::Response,
 };
 use tracing::Instrument;
+
+use crate::random::random_id;
 
 const NAME: &str = "x-request-id";
 
@@ -24,7 +23,7 @@ pub async fn name(request: Request, next: Next) -> Response {
     let plain = |name: &&str| {
         (1..=MAX_LENGTH).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
     };
-    let id = given.filter(plain).map_or_else(random, str::to_owned);
+    let id = given.filter(plain).map_or_else(|| random_id(""), str::to_owned);
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
     let started = Instant::now();
@@ -39,9 +38,4 @@ pub async fn name(request: Request, next: Next) -> Response {
         response.headers_mut().insert(NAME, value);
     }
     response
-}
-
-fn random() -> String {
-    let random = || RandomState::new().hash_one(0u8);
-    format!("{:016x}", random())
 }

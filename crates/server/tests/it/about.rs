@@ -12,7 +12,7 @@ async fn about_itself() {
     let server = start(Scripted::default(), config()).await;
     let about: Value = server.get("/v1/tandem").await.json().await.unwrap();
     assert_eq!(about["cloud"], json!({ "name": "fake-large", "place": "embedded" }));
-    assert_eq!(about["bar"], json!({ "threshold": 0.5 }));
+    assert_eq!(about["policy"], json!({ "threshold": 0.5 }));
     assert_eq!(about["router"], json!({ "name": "top1", "trained": false }));
     // The slider of the page follows this: both numbers rise.
     let table = about["tables"]["top1"].as_array().unwrap();

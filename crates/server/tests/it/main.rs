@@ -5,9 +5,9 @@
 mod about;
 mod access;
 mod api;
+mod apis;
 mod common;
 mod document;
-mod faces;
 mod limits;
 mod mixed;
 mod operations;

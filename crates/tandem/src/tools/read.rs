@@ -18,12 +18,12 @@ pub enum Read {
 #[derive(Debug, Default)]
 pub struct CallReader {
     held: String,
-    place: Place,
+    state: ReadState,
     calls: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ReadState {
     #[default]
     Text,
     /// Behind `<tool_call>`, before the arguments.
@@ -40,7 +40,7 @@ impl CallReader {
         self.calls
     }
 
-    /// Reads on.
+    /// Reads the next piece of the text and returns what is certain with it.
     pub fn push(&mut self, text: &str) -> Vec<Read> {
         self.held += text;
         let mut read = vec![];
@@ -51,18 +51,18 @@ impl CallReader {
     /// Reads what was held back: the text has ended, perhaps inside a call.
     pub fn finish(&mut self) -> Vec<Read> {
         let held = std::mem::take(&mut self.held);
-        match self.place {
-            Place::Text if self.calls > 0 && held.trim().is_empty() => vec![],
-            Place::Text if !held.is_empty() => vec![Read::Text(held)],
-            Place::Arguments if !held.is_empty() => vec![Read::Arguments(held)],
+        match self.state {
+            ReadState::Text if self.calls > 0 && held.trim().is_empty() => vec![],
+            ReadState::Text if !held.is_empty() => vec![Read::Text(held)],
+            ReadState::Arguments if !held.is_empty() => vec![Read::Arguments(held)],
             _ => vec![],
         }
     }
 
     /// Whether there may be more to read.
     fn step(&mut self, read: &mut Vec<Read>) -> bool {
-        match self.place {
-            Place::Text => {
+        match self.state {
+            ReadState::Text => {
                 let Some(at) = self.held.find(OPEN) else {
                     let certain = self.held.len() - may_open(&self.held);
                     self.take(certain, Read::Text, read);
@@ -72,18 +72,18 @@ impl CallReader {
                 let text = self.held[..at].trim_end().len();
                 self.take(text, Read::Text, read);
                 self.held.drain(..at - text + OPEN.len());
-                self.place = Place::Head;
+                self.state = ReadState::Head;
             }
-            Place::Head => {
+            ReadState::Head => {
                 let Some(at) = self.held.find(ARGUMENTS) else { return false };
                 let name = self.held[..at].split_once(NAME).and_then(|(_, n)| n.split_once('"'));
                 let name = name.map_or_else(String::new, |(name, _)| name.to_owned());
                 read.push(Read::Call(name));
                 self.held.drain(..at + ARGUMENTS.len());
                 self.calls += 1;
-                self.place = Place::Arguments;
+                self.state = ReadState::Arguments;
             }
-            Place::Arguments => {
+            ReadState::Arguments => {
                 let end = format!("}}\n{CLOSE}");
                 let Some(at) = self.held.find(&end) else {
                     let certain = self.held.len() - overlap(&self.held, &end);
@@ -92,7 +92,7 @@ impl CallReader {
                 };
                 self.take(at, Read::Arguments, read);
                 self.held.drain(..end.len());
-                self.place = Place::Text;
+                self.state = ReadState::Text;
             }
         }
         true

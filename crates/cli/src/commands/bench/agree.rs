@@ -15,7 +15,7 @@ use crate::{args::BenchAgreeArgs, progress::Bar, show::print_json};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
-struct Figures {
+struct Agreement {
     questions: usize,
     positions: usize,
     /// Positions where both models put the same token first.
@@ -40,7 +40,7 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
         "the two models have different vocabularies: their tokens cannot be compared"
     );
     let (mut edge, mut reference) = (edge.open().await?, reference.open().await?);
-    let mut figures = Figures::default();
+    let mut figures = Agreement::default();
     let mut sum = 0.0;
     let progress = Bar::default();
     progress.begin("comparing", examples.len());
@@ -114,12 +114,12 @@ fn divergence(first: &[f32], second: &[f32]) -> f64 {
     first.iter().zip(second).map(term).sum()
 }
 
-fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
+fn print(figures: &Agreement, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(figures);
     }
     let mut out = std::io::stdout().lock();
-    let Figures { questions, positions, same, agreement, mean_kl } = figures;
+    let Agreement { questions, positions, same, agreement, mean_kl } = figures;
     writeln!(out, "{questions} questions, {positions} positions")?;
     writeln!(out, "  same first token    {agreement:.4} ({same})")?;
     writeln!(out, "  mean divergence     {mean_kl:.5} nats")?;

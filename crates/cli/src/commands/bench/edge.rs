@@ -29,7 +29,7 @@ const PREFILL: usize = 256;
 
 /// Tokens a second, the median of the runs.
 #[derive(Serialize)]
-struct Figures {
+struct Rates {
     prefill: f64,
     bare: f64,
     hidden: f64,
@@ -87,7 +87,7 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     let ratio = |to: &[f64]| median(to.iter().zip(&rates[0]).map(|(x, bare)| x / bare));
     let (hidden_ratio, loop_ratio) = (ratio(&rates[1]), ratio(&rates[2]));
     let [bare, hidden, whole] = rates.map(median);
-    let figures = Figures {
+    let figures = Rates {
         prefill: median(prefills),
         bare,
         hidden,
@@ -101,12 +101,12 @@ pub async fn edge(args: BenchEdgeArgs) -> anyhow::Result<()> {
     print(&figures, args.json)
 }
 
-fn print(figures: &Figures, as_json: bool) -> anyhow::Result<()> {
+fn print(figures: &Rates, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(figures);
     }
     let mut out = std::io::stdout().lock();
-    let Figures { prefill, bare, hidden, whole, hidden_ratio, loop_ratio, tokens, runs, threads } =
+    let Rates { prefill, bare, hidden, whole, hidden_ratio, loop_ratio, tokens, runs, threads } =
         figures;
     writeln!(out, "prefill, {PREFILL} tokens in chunks")?;
     writeln!(out, "  bare engine         {prefill:6.1} tokens/s")?;

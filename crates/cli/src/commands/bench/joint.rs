@@ -20,7 +20,7 @@ pub const QUESTIONS: [&str; 4] = [
 
 /// One mode over all prompts.
 #[derive(Serialize)]
-struct Figures {
+struct ModeSummary {
     mode: Mode,
     characters: usize,
     seconds: f64,
@@ -98,11 +98,11 @@ async fn answer(tandem: &Tandem, mode: Mode, question: &str) -> anyhow::Result<S
     Ok(generation.transcript().stats())
 }
 
-fn figures(mode: Mode, stats: &[Stats]) -> Figures {
+fn figures(mode: Mode, stats: &[Stats]) -> ModeSummary {
     let sum = |f: fn(&Stats) -> usize| stats.iter().map(f).sum::<usize>();
     let seconds = stats.iter().map(|s| s.total.as_secs_f64()).sum::<f64>();
     let characters = sum(|s| s.characters);
-    Figures {
+    ModeSummary {
         mode,
         characters,
         seconds,

@@ -29,12 +29,12 @@ use super::{joint::QUESTIONS, median};
 use crate::{args::BenchNetworkArgs, progress::Bar, show::print_json};
 
 /// What stands before an answer, whatever is exchanged.
-type Place = (Vec<Token>, String);
+type Context = (Vec<Token>, String);
 
 /// The large model's answers, and how long each took.
 struct Record {
     exchange: Exchange,
-    answers: HashMap<Place, (Answer, Duration)>,
+    answers: HashMap<Context, (Answer, Duration)>,
 }
 
 /// A cloud that is waited for, and whose answers are written down.
@@ -64,7 +64,7 @@ struct Player {
     record: Arc<Record>,
     rtt: Duration,
     /// What was asked last: it is not sent again.
-    held: Place,
+    held: Context,
     sequence: u64,
     sent: Sent,
 }
@@ -74,7 +74,7 @@ impl Player {
         Self {
             record: record.clone(),
             rtt,
-            held: Place::default(),
+            held: Context::default(),
             sequence: 0,
             sent: Sent::default(),
         }

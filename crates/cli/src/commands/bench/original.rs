@@ -85,7 +85,7 @@ impl Cloud for ForgetfulCloud<'_> {
 
 /// One loop over all prompts.
 #[derive(Serialize)]
-struct Figures {
+struct LoopSummary {
     tokens: usize,
     routed_share: f64,
     asks: usize,
@@ -173,7 +173,7 @@ async fn finish<E: Edge, R: Router, C: Cloud>(
     Ok(session.transcript().stats())
 }
 
-fn figures(stats: &[Stats]) -> Figures {
+fn figures(stats: &[Stats]) -> LoopSummary {
     let sum = |f: fn(&Stats) -> usize| stats.iter().map(f).sum::<usize>();
     let seconds = |f: fn(&Stats) -> Duration| stats.iter().map(f).sum::<Duration>().as_secs_f64();
     let (tokens, asks) = (sum(|s| s.tokens), sum(|s| s.asks));
@@ -181,7 +181,7 @@ fn figures(stats: &[Stats]) -> Figures {
     // The first token is the prompt's price.
     let between = seconds(|s| s.total.saturating_sub(s.time_to_first_token));
     let gaps = tokens.saturating_sub(stats.len()).max(1);
-    Figures {
+    LoopSummary {
         tokens,
         routed_share: sum(|s| s.cloud_tokens) as f64 / tokens.max(1) as f64,
         asks,
@@ -193,7 +193,12 @@ fn figures(stats: &[Stats]) -> Figures {
     }
 }
 
-fn print(ours: &Figures, theirs: &Figures, tandem: &Tandem, json: bool) -> anyhow::Result<()> {
+fn print(
+    ours: &LoopSummary,
+    theirs: &LoopSummary,
+    tandem: &Tandem,
+    json: bool,
+) -> anyhow::Result<()> {
     let speed = ours.tokens_per_second / theirs.tokens_per_second;
     let between = theirs.time_between_tokens_ms / ours.time_between_tokens_ms;
     let prefilled = ours

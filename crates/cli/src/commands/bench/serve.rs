@@ -49,7 +49,7 @@ impl Timed {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct ServerCosts {
     /// Medians, in milliseconds.
     first_token_in_process_ms: f64,
     first_token_streamed_ms: f64,
@@ -108,7 +108,7 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     }
     let ms = |d: Duration| d.as_secs_f64() * 1000.0;
     let pairs = || inside.iter().zip(&outside);
-    let figures = Figures {
+    let figures = ServerCosts {
         first_token_in_process_ms: median(inside.iter().map(|t| ms(t.first))),
         first_token_streamed_ms: median(outside.iter().map(|t| ms(t.first))),
         first_byte_over_in_process_ms: median(pairs().map(|(a, b)| ms(b.first) - ms(a.first))),
@@ -124,7 +124,7 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     show(&figures, args.json)
 }
 
-fn show(f: &Figures, as_json: bool) -> anyhow::Result<()> {
+fn show(f: &ServerCosts, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(f);
     }

@@ -57,13 +57,13 @@ fn concluded(text: &str) -> Option<String> {
     (end && !found.in_sum()).then(|| found.value.to_string())
 }
 
-struct Found<'a> {
+struct NumberMatch<'a> {
     value: Value,
     before: &'a str,
     behind: &'a str,
 }
 
-impl Found<'_> {
+impl NumberMatch<'_> {
     /// "5 + 3": a sum that is not done.
     fn in_sum(&self) -> bool {
         let signs = ['+', '-', '*', '/', '×', '÷', '^'];
@@ -75,7 +75,7 @@ impl Found<'_> {
     }
 }
 
-fn numbers(text: &str) -> impl Iterator<Item = Found<'_>> {
+fn numbers(text: &str) -> impl Iterator<Item = NumberMatch<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while let Some(c) = text[at..].chars().next() {
@@ -90,7 +90,7 @@ fn numbers(text: &str) -> impl Iterator<Item = Found<'_>> {
             };
             if starts && let Some((value, behind)) = Value::read(left) {
                 at = text.len() - behind.len();
-                return Some(Found { value, before, behind });
+                return Some(NumberMatch { value, before, behind });
             }
             at += c.len_utf8();
         }

@@ -94,7 +94,7 @@ fn a_line_is_named_with_what_is_wrong() {
     ] {
         let text = format!("{}\n\n{row}\n", MINES.replace(r#""m""#, r#""first""#));
         let message = refused(TaskName::Arc, &text);
-        assert_eq!(message, format!("d.jsonl line 3: {reason}; wanted is {WANTED_CHOICE}"));
+        assert_eq!(message, format!("d.jsonl line 3: {reason}; expected {WANTED_CHOICE}"));
     }
 }
 
@@ -139,7 +139,7 @@ fn the_other_tasks_say_what_they_want() {
         (TaskName::Text, r#"{"prompt": "\n"}"#.into(), "prompt is blank"),
     ] {
         let message = refused(task, &row);
-        assert_eq!(message, format!("d.jsonl line 1: {reason}; wanted is {}", task.wanted()));
+        assert_eq!(message, format!("d.jsonl line 1: {reason}; expected {}", task.wanted()));
     }
     let message = refused(TaskName::Jsonl, &row("regex", r#""(""#));
     assert!(message.starts_with("d.jsonl line 1: answer \"(\" is no regex: "), "{message}");
@@ -210,7 +210,7 @@ fn own_choices_may_be_listed_or_not() {
 fn an_id_belongs_to_one_question() {
     let other = MINES.replace(r#""m""#, r#""n""#);
     let message = refused(TaskName::Arc, &format!("{MINES}\n{other}\n{MINES}\n"));
-    let wanted = "wanted is an id of its own for each question";
+    let wanted = "expected an id of its own for each question";
     assert_eq!(
         message,
         format!(r#"d.jsonl line 3: the id "m" is that of d.jsonl line 1 too; {wanted}"#)
@@ -233,18 +233,18 @@ fn a_file_has_to_hold_something_that_can_be_read() {
     for nothing in ["", "\n \n", "\u{feff}"] {
         assert_eq!(
             refused(TaskName::Arc, nothing),
-            format!("d.jsonl line 1: the file is empty; wanted is on each line {WANTED_CHOICE}")
+            format!("d.jsonl line 1: the file is empty; expected on each line {WANTED_CHOICE}")
         );
     }
     let wide: Vec<u8> = MINES.encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(
         try_read(TaskName::Arc, &[("d.jsonl", &wide)]).unwrap_err(),
-        "d.jsonl line 1: the file looks like UTF-16; wanted is UTF-8: save it so"
+        "d.jsonl line 1: the file looks like UTF-16; expected UTF-8: save it so"
     );
     let latin = [MINES.as_bytes(), b"\n{\"question\": \"Caf\xe9?\"}"].concat();
     assert_eq!(
         try_read(TaskName::Arc, &[("d.jsonl", &latin)]).unwrap_err(),
-        "d.jsonl line 2: not UTF-8; the file looks like Latin-1 (ISO 8859-1); wanted is UTF-8: \
+        "d.jsonl line 2: not UTF-8; the file looks like Latin-1 (ISO 8859-1); expected UTF-8: \
          save it so"
     );
     let missing = read(TaskName::Arc, &["nowhere.jsonl".into()]).unwrap_err();
@@ -278,5 +278,5 @@ fn files_to_learn_from_may_be_of_any_shape() {
     assert_eq!(Example::read(&path, AnswerStyle::AsGiven).unwrap(), []);
     fs::write(&path, r#"{"id": "x"}"#).unwrap();
     let message = Example::read(&path, AnswerStyle::AsGiven).unwrap_err().to_string();
-    assert!(message.contains("line 1: no question, problem or prompt; wanted is"), "{message}");
+    assert!(message.contains("line 1: no question, problem or prompt; expected"), "{message}");
 }

@@ -22,7 +22,7 @@ const WHISKER: f64 = 0.45;
 type Plane = Cartesian2d<RangedCoordf64, RangedCoordf64>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// From values to pixels.
-type Place<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
+type ToPixels<'a> = &'a dyn Fn(f64, f64) -> (i32, i32);
 
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -84,7 +84,7 @@ impl Curves {
             let (x, y) = (self.x.range.clone(), self.y.range.clone());
             let mut chart = builder.build_cartesian_2d(x, y).map_err(failed)?;
             self.mesh(area, &mut chart)?;
-            let place: Place = &|x, y| chart.plotting_area().map_coordinate(&(x, y));
+            let place: ToPixels = &|x, y| chart.plotting_area().map_coordinate(&(x, y));
             self.draw_levels(area, place)?;
             for line in &self.lines {
                 line.draw_intervals(area, place)?;
@@ -113,7 +113,7 @@ impl Curves {
         area.draw(&Text::new(self.y.name.as_str(), (2, 6), above)).map_err(failed)
     }
 
-    fn draw_levels(&self, area: &Area, place: Place) -> Result<(), ReportError> {
+    fn draw_levels(&self, area: &Area, place: ToPixels) -> Result<(), ReportError> {
         let (x, y) = (&self.x.range, &self.y.range);
         let colour = Ink::Level.stand_in();
         let mut named: Option<i32> = None;
@@ -148,7 +148,7 @@ impl Line {
         Self { intervals, ..self }
     }
 
-    fn draw_intervals(&self, area: &Area, place: Place) -> Result<(), ReportError> {
+    fn draw_intervals(&self, area: &Area, place: ToPixels) -> Result<(), ReportError> {
         let known: Vec<_> = self
             .data_points
             .iter()
@@ -173,7 +173,7 @@ impl Line {
         Ok(())
     }
 
-    fn draw(&self, area: &Area, place: Place) -> Result<(), ReportError> {
+    fn draw(&self, area: &Area, place: ToPixels) -> Result<(), ReportError> {
         let through: Vec<_> = self.data_points.iter().map(|s| place(s.x, s.y)).collect();
         if through.len() > 1 {
             self.style.line(area, &through)?;

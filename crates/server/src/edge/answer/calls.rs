@@ -1,9 +1,9 @@
 //! A text as it is told: its words, and the calls of tools in it.
 
-use std::hash::{BuildHasher, RandomState};
-
 use decode::Accepted;
 use tandem::tools::{CallReader, Read};
+
+use crate::random::random_id;
 
 /// Reads the tokens of one text.
 #[derive(Debug, Default)]
@@ -107,10 +107,4 @@ impl Assembled {
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.calls.is_empty()
     }
-}
-
-/// A name that nothing else has.
-pub fn random_id(prefix: &str) -> String {
-    let random = || RandomState::new().hash_one(0u8);
-    format!("{prefix}{:016x}{:08x}", random(), random() as u32)
 }

@@ -11,7 +11,6 @@ pub mod stream;
 pub mod wire;
 
 use std::{
-    hash::{BuildHasher, RandomState},
     marker::PhantomData,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -29,7 +28,7 @@ use super::{
     request::{Delivery, GenerationRequest},
     writer::{Ending, Event},
 };
-use crate::http::ApiError;
+use crate::{http::ApiError, random::random_id};
 
 /// An answer's frame: what all its chunks have in common.
 #[derive(Debug)]
@@ -51,9 +50,8 @@ impl Usage {
 
 impl<S: Shape> Answer<S> {
     pub fn new(request: Arc<GenerationRequest>) -> Self {
-        let random = || RandomState::new().hash_one(0u8);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let id = format!("{}-{:016x}{:016x}", S::ID, random(), random());
+        let id = random_id(&format!("{}-", S::ID));
         Self { id, created: since.as_secs(), request, shape: PhantomData }
     }
 

@@ -15,7 +15,7 @@ use super::{
     read::halves,
     tools,
     unsupported::{self, Route},
-    wire::{ChatMessage, Content, ContentPart, Conversation, Object},
+    wire::{ChatMessage, Content, ContentPart, Conversation, GenerationParameters, Object},
 };
 use crate::http::ApiError;
 
@@ -23,8 +23,17 @@ use crate::http::ApiError;
 const MAX_LOGPROBS: usize = 20;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (mut conversation, parameters, extras) = halves::<Conversation>(object)?;
+    let (conversation, parameters, extras) = halves::<_, GenerationParameters>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Chat))?;
+    checked(conversation, parameters, checks)
+}
+
+/// The same for a conversation that is read already.
+pub fn checked(
+    mut conversation: Conversation,
+    parameters: GenerationParameters,
+    checks: &Checks<'_>,
+) -> Result<GenerationRequest, ApiError> {
     let logprobs = logprobs(&conversation)?;
     let format = format::response_format(conversation.response_format.take())?;
     let offered = tools::tools(conversation.tools.take())?;

@@ -1,10 +1,6 @@
 //! Checks of what chats and completions share.
 
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher, RandomState},
-    ops::RangeInclusive,
-};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use axum::http::StatusCode;
 use decode::{Limits, OnCloudError, Sampling, Threshold, Token};
@@ -132,8 +128,7 @@ fn overrides(tandem: &TandemOptions) -> Result<RoutingOverrides, ApiError> {
 
 fn sampling(given: &GenerationParameters, defaults: &Defaults) -> Result<Sampling, ApiError> {
     let usual = defaults.sampling;
-    let random = || RandomState::new().hash_one("seed") >> 32;
-    let own = || if defaults.seeded { usual.seed } else { random() };
+    let own = || if defaults.seeded { usual.seed } else { ::tandem::random_seed() };
     let penalty = |name, value| number(name, value, -2.0..=2.0);
     let repetition = number("repetition_penalty", given.repetition_penalty, 0.01..=10.0)?;
     let sampling = Sampling {

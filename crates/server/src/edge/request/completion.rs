@@ -16,7 +16,7 @@ use crate::http::ApiError;
 const MAX_LOGPROBS: usize = 5;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (beginning, parameters, extras) = halves::<Beginning>(object)?;
+    let (beginning, parameters, extras) = halves::<Beginning, _>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;
     let prompts = prompts(beginning.prompt)?;
     let logprobs = common::count("logprobs", beginning.logprobs, 0..=MAX_LOGPROBS)?;

@@ -10,9 +10,9 @@ pub mod chat;
 mod common;
 pub mod completion;
 mod format;
-mod read;
+pub mod read;
 mod tools;
-mod unsupported;
+pub mod unsupported;
 pub mod wire;
 
 pub use common::Checks;

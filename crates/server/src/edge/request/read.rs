@@ -4,7 +4,6 @@ use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::Value;
 
-use super::wire::GenerationParameters;
 use crate::http::{ApiError, body};
 
 /// A field that no type has.
@@ -19,11 +18,11 @@ pub struct Extra<'a> {
 
 /// Reads what is the route's own and what routes share from the same object. serde's `flatten` would
 /// do that at once, but forgets where a mistake was. What neither half has is extra.
-pub fn halves<T: DeserializeOwned>(
+pub fn halves<T: DeserializeOwned, S: DeserializeOwned>(
     object: &Value,
-) -> Result<(T, GenerationParameters, Vec<Extra<'_>>), ApiError> {
+) -> Result<(T, S, Vec<Extra<'_>>), ApiError> {
     let (own, mut extras) = typed::<T>(object)?;
-    let (shared, others) = typed::<GenerationParameters>(object)?;
+    let (shared, others) = typed::<S>(object)?;
     let in_both = |extra: &Extra<'_>| others.iter().any(|other| other.path == extra.path);
     extras.retain(|extra| is_inside(extra) || in_both(extra));
     extras.extend(others.into_iter().filter(is_inside));
@@ -34,7 +33,8 @@ fn is_inside(extra: &Extra<'_>) -> bool {
     extra.place.contains('.')
 }
 
-fn typed<T: DeserializeOwned>(object: &Value) -> Result<(T, Vec<Extra<'_>>), ApiError> {
+/// Reads a type; what it does not have is extra.
+pub fn typed<T: DeserializeOwned>(object: &Value) -> Result<(T, Vec<Extra<'_>>), ApiError> {
     let mut extras = vec![];
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(object, &mut track);

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::edge::{config::Mode, schema};
 
 /// What only `/v1/chat/completions` takes.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct Conversation {
     #[schema(value_type = Vec<ChatMessage>, required = true, min_items = 1)]
     pub messages: Option<Vec<Object<ChatMessage>>>,
@@ -38,7 +38,7 @@ pub struct Conversation {
 }
 
 /// A tool that the answer may call.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct ToolDefinition {
     #[serde(rename = "type")]
     #[schema(pattern = "^function$")]
@@ -48,7 +48,7 @@ pub struct ToolDefinition {
 }
 
 /// A function. Its arguments are always held to its parameters, whatever `strict` says.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct FunctionDefinition {
     #[schema(value_type = String, required = true, pattern = "^[a-zA-Z0-9_.-]{1,64}$")]
     pub name: Option<String>,
@@ -61,7 +61,7 @@ pub struct FunctionDefinition {
 }
 
 /// A call of an earlier answer.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct GivenCall {
     #[expect(dead_code, reason = "results come in the order of their calls")]
     pub id: Option<String>,
@@ -83,7 +83,7 @@ pub struct GivenFunction {
 }
 
 /// The form of an answer: free text, any JSON object, or JSON that fits a schema.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct ResponseFormat {
     #[serde(rename = "type")]
     #[schema(value_type = String, required = true, pattern = "^(text|json_object|json_schema)$")]
@@ -94,7 +94,7 @@ pub struct ResponseFormat {
 }
 
 /// A JSON schema. It always holds, whatever `strict` says.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[expect(dead_code, reason = "a name, a description and `strict` change nothing here")]
 pub struct JsonSchemaFormat {
     pub name: Option<String>,
@@ -105,14 +105,14 @@ pub struct JsonSchemaFormat {
 }
 
 /// One turn of a conversation.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct ChatMessage {
     #[schema(
         value_type = String, required = true, pattern = "^(system|developer|user|assistant|tool)$"
     )]
     pub role: Option<String>,
     /// Required, except from the assistant.
-    pub content: Option<Content>,
+    pub content: Option<Content<ContentPart>>,
     /// The calls of an earlier answer.
     #[schema(value_type = Option<Vec<GivenCall>>)]
     pub tool_calls: Option<Vec<Object<GivenCall>>>,
@@ -121,13 +121,12 @@ pub struct ChatMessage {
     pub tool_call_id: Option<String>,
 }
 
-/// A text, or a text in parts.
+/// A text, or a list of parts.
 #[derive(Debug, ToSchema)]
-#[schema(as = MessageContent)]
 #[serde(untagged)]
-pub enum Content {
+pub enum Content<P> {
     Text(String),
-    Parts(Vec<ContentPart>),
+    Parts(Vec<P>),
 }
 
 /// A part of a message. Only texts are supported.
@@ -169,7 +168,7 @@ pub enum Prompts {
 }
 
 /// What both routes take.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct GenerationParameters {
     /// Who writes; without it, as the server was started.
     #[schema(pattern = "^tandem-(joint|small|large|verify)$")]
@@ -280,22 +279,22 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 }
 
 /// Not derived: serde's untagged enums forget where in a list the mistake was.
-impl<'de> Deserialize<'de> for Content {
+impl<'de, P: Deserialize<'de>> Deserialize<'de> for Content<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentVisitor;
+        struct ContentVisitor<P>(PhantomData<P>);
 
-        impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = Content;
+        impl<'de, P: Deserialize<'de>> Visitor<'de> for ContentVisitor<P> {
+            type Value = Content<P>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text or a list of parts")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Content, E> {
+            fn visit_str<E>(self, text: &str) -> Result<Content<P>, E> {
                 Ok(Content::Text(text.to_owned()))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<P>, A::Error> {
                 let mut parts = vec![];
                 while let Some(Object(part)) = list.next_element()? {
                     parts.push(part);
@@ -304,6 +303,6 @@ impl<'de> Deserialize<'de> for Content {
             }
         }
 
-        deserializer.deserialize_any(ContentVisitor)
+        deserializer.deserialize_any(ContentVisitor(PhantomData))
     }
 }

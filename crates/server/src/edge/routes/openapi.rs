@@ -1,6 +1,6 @@
 //! `GET /openapi.json`: what this server takes and gives, made from the types that do it.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{collections::BTreeMap, marker::PhantomData, sync::LazyLock};
 
 use axum::{http::header, response::IntoResponse};
 use utoipa::{
@@ -12,21 +12,41 @@ use utoipa::{
 };
 
 use super::{chat, completions, health, metrics, models, page, tandem};
-use crate::http::error::ErrorResponse;
+use crate::{
+    edge::apis::{
+        anthropic::{self, wire::MessagesError},
+        embeddings,
+        ollama::{self, wire::OllamaError},
+        responses,
+    },
+    http::error::ErrorResponse,
+};
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Tandem",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
-        description = "OpenAI's API over a small model on this device and a large one in the cloud. \
-            A model's name is a mode. Parameters that would change the answer and are not listed \
+        description = "OpenAI's API over a small model on this device and a large one in the cloud, \
+            and Anthropic's and Ollama's over the same. A model's name is a mode. Parameters that would change the answer and are not listed \
             here are refused with status 400; harmless ones (user, metadata, store, service_tier, \
             parallel_tool_calls and the like) are ignored. Null is the same as absent."
     ),
     paths(
         chat::chat,
         completions::completions,
+        responses::responses,
+        embeddings::embeddings,
+        anthropic::messages,
+        anthropic::count_tokens,
+        ollama::chat,
+        ollama::generate,
+        ollama::models::tags,
+        ollama::models::ps,
+        ollama::models::show,
+        ollama::models::version,
+        embeddings::embed,
+        embeddings::old_embeddings,
         models::models,
         models::model,
         tandem::tandem,
@@ -37,7 +57,7 @@ use crate::http::error::ErrorResponse;
         page::page,
         page::file,
     ),
-    components(schemas(ErrorResponse)),
+    components(schemas(ErrorResponse, MessagesError, OllamaError)),
     security(("key" = []), ()),
     modifiers(&Keys)
 )]
@@ -67,9 +87,9 @@ pub async fn openapi() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str())
 }
 
-fn errors(errors: &[(u16, &str)]) -> BTreeMap<String, RefOr<Response>> {
+fn errors<T: ToSchema>(errors: &[(u16, &str)]) -> BTreeMap<String, RefOr<Response>> {
     let response = |&(status, description): &(u16, &str)| {
-        let schema = Ref::from_schema_name(ErrorResponse::name());
+        let schema = Ref::from_schema_name(T::name());
         let content = RefOr::T(Content::new(Some(schema)));
         let mut response = Response::new(description);
         response.content.insert("application/json".into(), content);
@@ -81,31 +101,40 @@ fn errors(errors: &[(u16, &str)]) -> BTreeMap<String, RefOr<Response>> {
 const WRONG_HOST: (u16, &str) = (403, "Another host's name, where only this machine is let in");
 const NO_KEY: (u16, &str) = (401, "No valid key");
 
-/// What routes without a key answer instead.
-pub struct OpenErrors;
+/// What routes without a key answer instead. `T` is the shape of errors here, as below.
+pub struct OpenErrors<T = ErrorResponse>(PhantomData<T>);
 
-impl IntoResponses for OpenErrors {
+impl<T: ToSchema> IntoResponses for OpenErrors<T> {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        errors(&[WRONG_HOST])
+        errors::<T>(&[WRONG_HOST])
     }
 }
 
 /// What routes behind a key answer instead.
-pub struct KeyErrors;
+pub struct KeyErrors<T = ErrorResponse>(PhantomData<T>);
 
-impl IntoResponses for KeyErrors {
+impl<T: ToSchema> IntoResponses for KeyErrors<T> {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        errors(&[NO_KEY, WRONG_HOST])
+        errors::<T>(&[NO_KEY, WRONG_HOST])
+    }
+}
+
+/// What routes answer that only say why there is nothing here.
+pub struct Refused<T>(PhantomData<T>);
+
+impl<T: ToSchema> IntoResponses for Refused<T> {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors::<T>(&[(400, "Always"), NO_KEY, WRONG_HOST])
     }
 }
 
 /// What requests for texts are answered instead.
-pub struct GenerationErrors;
+pub struct GenerationErrors<T = ErrorResponse>(PhantomData<T>);
 
-impl IntoResponses for GenerationErrors {
+impl<T: ToSchema> IntoResponses for GenerationErrors<T> {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        errors(&[
-            (400, "A mistake in the request; `param` names the field by its full path"),
+        errors::<T>(&[
+            (400, "A mistake in the request, which names the field by its full path"),
             NO_KEY,
             (403, "What the operator does not allow, or another host's name"),
             (404, "No such model"),

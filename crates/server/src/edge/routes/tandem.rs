@@ -21,7 +21,7 @@ pub struct ServerDescription {
     routers: Vec<String>,
     /// For those that are calibrated, pairs of a share of tokens and the threshold that asks for it.
     tables: BTreeMap<String, Vec<Vec<f64>>>,
-    bar: DefaultPolicy,
+    policy: DefaultPolicy,
     #[schema(required = true)]
     preset: Option<String>,
     limits: LimitsDescription,
@@ -87,7 +87,7 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Serve
                 (name.to_owned(), table.iter().map(pair).collect())
             })
             .collect(),
-        bar: match routers.policy().current_budget() {
+        policy: match routers.policy().current_budget() {
             Some(budget) => DefaultPolicy::Budget(plain(budget.share())),
             None => DefaultPolicy::Threshold(plain(routers.policy().threshold().value())),
         },

@@ -276,11 +276,11 @@ async fn something_else_at_the_address_is_named() {
             "does not answer like any engine we know",
         ),
         (
-            "HTTP/1.1 404 Not LabelSource\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
             "does not answer like any engine we know",
         ),
         (
-            "HTTP/1.1 302 LabelSource\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
             "redirects",
         ),
         ("SSH-2.0-OpenSSH\r\n", "cannot be reached"),

@@ -1,0 +1,62 @@
+//! Anthropic's `POST /v1/messages` and `POST /v1/messages/count_tokens`.
+
+mod answer;
+mod request;
+pub mod wire;
+
+use std::sync::Arc;
+
+use ::tandem::Pair;
+use axum::{Json, extract::State, response::Response};
+
+use self::wire::{MessagesAnswer, MessagesError, MessagesEvent, MessagesRequest, TokenCount};
+use crate::{
+    edge::{
+        Server,
+        routes::{ObjectBody, openapi::GenerationErrors},
+    },
+    http::ApiError,
+};
+
+/// Answers a conversation, in Anthropic's shapes
+#[utoipa::path(
+    post,
+    path = "/v1/messages",
+    request_body = MessagesRequest,
+    responses(
+        (
+            status = 200,
+            description = "The answer, or its events",
+            content((MessagesAnswer = "application/json"), (MessagesEvent = "text/event-stream"))
+        ),
+        GenerationErrors<MessagesError>
+    )
+)]
+pub async fn messages<P: Pair>(
+    State(server): State<Arc<Server<P>>>,
+    ObjectBody(body): ObjectBody,
+) -> Result<Response, ApiError> {
+    super::answer(server, request::chat(&body)?, answer::Streamed::new).await
+}
+
+/// How long a conversation is for the small model, in Anthropic's shapes
+#[utoipa::path(
+    post,
+    path = "/v1/messages/count_tokens",
+    request_body = MessagesRequest,
+    responses(
+        (status = 200, description = "Its tokens", body = TokenCount),
+        GenerationErrors<MessagesError>
+    )
+)]
+pub async fn count_tokens<P: Pair>(
+    State(server): State<Arc<Server<P>>>,
+    ObjectBody(body): ObjectBody,
+) -> Result<Json<TokenCount>, ApiError> {
+    let request = request::chat(&body)?.checked(&server.checks())?;
+    let mut input_tokens = 0;
+    for prompt in &request.prompts {
+        input_tokens += server.tandem.tokens(request.mode, prompt).await?.len();
+    }
+    Ok(Json(TokenCount { input_tokens }))
+}

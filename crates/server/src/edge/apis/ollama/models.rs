@@ -1,0 +1,127 @@
+//! Ollama's lists of models: the modes.
+
+use std::sync::Arc;
+
+use ::tandem::Pair;
+use axum::{Json, extract::State, http::StatusCode};
+
+use super::{
+    super::read,
+    request,
+    wire::{
+        OllamaDescription, OllamaDetails, OllamaError, OllamaModel, OllamaModelInfo, OllamaModels,
+        OllamaShowRequest, OllamaVersion,
+    },
+};
+use crate::{
+    edge::{
+        Server,
+        config::Mode,
+        routes::{
+            ObjectBody,
+            openapi::{GenerationErrors, KeyErrors, OpenErrors},
+        },
+    },
+    http::ApiError,
+};
+
+/// The models were made at no particular time.
+const EPOCH: &str = "1970-01-01T00:00:00Z";
+
+fn details<P: Pair>(server: &Server<P>) -> OllamaDetails {
+    let edge = &server.config.about.edge;
+    OllamaDetails {
+        parent_model: "",
+        format: "tandem",
+        family: edge.clone(),
+        families: vec![edge.clone()],
+        parameter_size: "",
+        quantization_level: "",
+    }
+}
+
+fn entry<P: Pair>(server: &Server<P>, mode: Mode) -> OllamaModel {
+    let name = format!("{}:latest", mode.model());
+    OllamaModel {
+        digest: decode::hex(name.as_bytes()),
+        model: name.clone(),
+        name,
+        modified_at: EPOCH,
+        size: 0,
+        details: details(server),
+        expires_at: None,
+        size_vram: None,
+    }
+}
+
+/// The modes, as Ollama lists models
+#[utoipa::path(
+    get,
+    path = "/api/tags",
+    responses((status = 200, description = "All of them", body = OllamaModels), KeyErrors<OllamaError>)
+)]
+pub async fn tags<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaModels> {
+    let models = Mode::ALL.iter().map(|&mode| entry(&server, mode)).collect();
+    Json(OllamaModels { models })
+}
+
+/// The modes, as Ollama lists models that are loaded: all of them always are
+#[utoipa::path(
+    get,
+    path = "/api/ps",
+    responses((status = 200, description = "All of them", body = OllamaModels), KeyErrors<OllamaError>)
+)]
+pub async fn ps<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaModels> {
+    let loaded = |&mode: &Mode| OllamaModel {
+        expires_at: Some("9999-12-31T23:59:59Z"),
+        size_vram: Some(0),
+        ..entry(&server, mode)
+    };
+    Json(OllamaModels { models: Mode::ALL.iter().map(loaded).collect() })
+}
+
+/// The program's version, as Ollama tells its own
+#[utoipa::path(
+    get,
+    path = "/api/version",
+    responses((status = 200, description = "It", body = OllamaVersion), OpenErrors<OllamaError>),
+    security(())
+)]
+pub async fn version() -> Json<OllamaVersion> {
+    Json(OllamaVersion { version: env!("CARGO_PKG_VERSION") })
+}
+
+/// One of the modes, as Ollama describes a model
+#[utoipa::path(
+    post,
+    path = "/api/show",
+    request_body = OllamaShowRequest,
+    responses(
+        (status = 200, description = "There is such a model", body = OllamaDescription),
+        GenerationErrors<OllamaError>
+    )
+)]
+pub async fn show<P: Pair>(
+    State(server): State<Arc<Server<P>>>,
+    ObjectBody(body): ObjectBody,
+) -> Result<Json<OllamaDescription>, ApiError> {
+    let given: OllamaShowRequest = read(&body, &["verbose", "system", "template", "options"])?;
+    let name = request::model(&given.model.or(given.name).unwrap_or_default());
+    if Mode::of(&name).is_none() {
+        let message = format!("there is no model {name:?} here");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, message));
+    }
+    Ok(Json(OllamaDescription {
+        modelfile: "",
+        parameters: "",
+        template: "",
+        license: "",
+        modified_at: EPOCH,
+        details: details(&server),
+        model_info: OllamaModelInfo {
+            architecture: "tandem",
+            context: server.tandem.pair().context(),
+        },
+        capabilities: ["completion", "tools"],
+    }))
+}
