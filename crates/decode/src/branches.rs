@@ -60,7 +60,7 @@ impl<E> Default for Branches<E> {
 
 impl<E> Branches<E> {
     /// The caches to read, and the token that each reads.
-    pub fn to_read(&mut self) -> impl Iterator<Item = (&mut E, Token)> {
+    pub fn next_steps(&mut self) -> impl Iterator<Item = (&mut E, Token)> {
         self.begun.iter_mut().filter_map(|branch| Some((&mut branch.edge, branch.next?)))
     }
 

@@ -375,7 +375,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let mut steps = {
             let Self { edge, ahead, branches, .. } = self;
             let own = token.map(|token| read(edge, token)).into_iter();
-            let others = branches.to_read().map(|(edge, token)| read(edge, token));
+            let others = branches.next_steps().map(|(edge, token)| read(edge, token));
             let mut readings: Vec<_> = own.chain(others).map(|r| (r, None)).collect();
             let ways = readings.len();
             let reading = trace_span!("step", position, unread = ways, ahead = true);

@@ -86,7 +86,7 @@ impl Edge for SlowEdge {
     async fn fork(&mut self, keep: usize) -> Option<Self> {
         let forks = self.forks.fetch_add(1, Ordering::Relaxed);
         let seed = sampling::hash(self.seed, 1000 + forks);
-        if seed.is_multiple_of(11) {
+        if seed.is_multiple_of(97) {
             return None;
         }
         let (edge, forks) = (self.edge.fork(keep).await?, self.forks.clone());
