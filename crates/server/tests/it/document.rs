@@ -65,8 +65,11 @@ fn close(schema: &mut Value, document: &Value) {
     match schema {
         Value::Array(list) => list.iter_mut().for_each(|value| close(value, document)),
         Value::Object(map) => {
-            for part in map.remove("allOf").into_iter().flat_map(|p| p.as_array().unwrap().clone())
-            {
+            let parts = map.remove("allOf");
+            if parts.is_some() {
+                map.insert("type".into(), "object".into());
+            }
+            for part in parts.into_iter().flat_map(|p| p.as_array().unwrap().clone()) {
                 let part = match part["$ref"].as_str() {
                     Some(name) => document.pointer(name.trim_start_matches('#')).unwrap().clone(),
                     None => part,

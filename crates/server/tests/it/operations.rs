@@ -49,7 +49,7 @@ async fn every_answer_has_the_name_of_its_request() {
             request = request.header("x-request-id", given);
         }
         let answer = request.send().await.unwrap();
-        assert_eq!(answer.headers()["x-request-id"].len(), 16, "{given:?}");
+        assert_eq!(answer.headers()["x-request-id"].len(), 24, "{given:?}");
     }
 }
 
