@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos fuzz test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -28,6 +28,9 @@ soak: build models ## ten thousand requests to the edge server, with the real sm
 
 chaos: $(ENV) ## ten thousand texts while clouds hang, reset and lie: TANDEM_SEED, TANDEM_GENERATIONS; minutes
 	@$(CARGO) test --release --package tandem-cloud --test it -- --ignored --nocapture chaos
+
+load: build models ## two hundred edges and one cloud, with the real small model; minutes
+	@$(CARGO) test --release --workspace --exclude tandem-python --test it -- --ignored --nocapture load::
 
 fuzz: $(ENV) ## a short round of every fuzz target: FUZZ_SECONDS, with a nightly toolchain
 	@scripts/fuzz.sh "$(or $(FUZZ_SECONDS),20)"

@@ -79,20 +79,21 @@ impl EdgeArgs {
 
 impl CloudModelArgs {
     pub fn config(&self) -> anyhow::Result<CloudConfig> {
-        Ok(match self.place.address()? {
-            _ if self.place.offline => CloudConfig::None,
-            Some(address) => CloudConfig::Remote(Box::new(self.settings(address)?)),
-            None => CloudConfig::Local(LocalCloud {
-                model: self.cloud_model.clone(),
-                adapters: self.cloud_adapter.clone(),
-            }),
-        })
+        let addresses = self.place.addresses()?;
+        if self.place.offline {
+            return Ok(CloudConfig::None);
+        }
+        if addresses.is_empty() {
+            let (model, adapters) = (self.cloud_model.clone(), self.cloud_adapter.clone());
+            return Ok(CloudConfig::Local(LocalCloud { model, adapters }));
+        }
+        let keys = self.place.keys(addresses.len())?;
+        let clouds = addresses.into_iter().zip(keys).map(|(at, key)| self.settings(at, key));
+        Ok(CloudConfig::Remote(clouds.collect::<anyhow::Result<_>>()?))
     }
 
-    fn settings(&self, address: Address) -> anyhow::Result<Settings> {
+    fn settings(&self, address: Address, key: Option<Key>) -> anyhow::Result<Settings> {
         let place = &self.place;
-        let key = place.cloud_key.as_deref().map(str::parse::<Key>).transpose();
-        let key = key.map_err(|e| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {e}")))?;
         if key.is_some() && !address.is_encrypted() && !address.is_loopback() {
             say(&format!("warning: the key is sent to {address} without encryption"));
         }
@@ -109,10 +110,35 @@ impl CloudModelArgs {
 }
 
 impl CloudPlaceArgs {
-    /// Where the cloud is, if it is elsewhere.
-    pub fn address(&self) -> Result<Option<Address>, UsageError> {
-        let parsed = self.cloud.as_deref().map(str::parse::<Address>).transpose();
-        parsed.map_err(|e| UsageError(format!("--cloud: {e}")))
+    /// Where the cloud is, if it is elsewhere, or where several are.
+    pub fn addresses(&self) -> Result<Vec<Address>, UsageError> {
+        let mut addresses: Vec<Address> = vec![];
+        for text in &self.cloud {
+            let address = text.parse().map_err(|e| UsageError(format!("--cloud: {e}")))?;
+            if addresses.contains(&address) {
+                return Err(UsageError(format!("--cloud: {address} is given twice")));
+            }
+            addresses.push(address);
+        }
+        Ok(addresses)
+    }
+
+    /// The key of each of so many clouds.
+    fn keys(&self, clouds: usize) -> Result<Vec<Option<Key>>, UsageError> {
+        let wrong =
+            |reason: String| UsageError(format!("--cloud-key or TANDEM_CLOUD_KEY: {reason}"));
+        let parsed =
+            self.cloud_key.iter().map(|key| key.parse::<Key>().map_err(|e| wrong(e.to_string())));
+        let keys = parsed.collect::<Result<Vec<_>, _>>()?;
+        match keys.as_slice() {
+            [] => Ok(vec![None; clouds]),
+            [one] => Ok(vec![Some(one.clone()); clouds]),
+            keys if keys.len() == clouds => Ok(keys.iter().cloned().map(Some).collect()),
+            keys => Err(wrong(format!(
+                "{} keys for {clouds} clouds: give one, or one for each",
+                keys.len()
+            ))),
+        }
     }
 
     /// Refuses `--offline` where the cloud is needed, for this reason.

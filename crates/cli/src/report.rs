@@ -54,6 +54,9 @@ pub fn summary(generation: &Generation) -> String {
     if fallbacks > 0 {
         facts.push(format!("{fallbacks} fallbacks: the cloud failed"));
     }
+    if stats.failovers > 0 {
+        facts.push(format!("another cloud took over {} times", stats.failovers));
+    }
     if generation.exchange() == Some(Exchange::Text) {
         facts.push("text exchange".into());
     }

@@ -54,6 +54,20 @@ impl Breaker {
         matches!(self.state, State::HalfOpen { .. })
     }
 
+    /// Whether nothing failed since the last success.
+    pub fn is_well(&self) -> bool {
+        matches!(self.state, State::Closed { failures: 0 })
+    }
+
+    /// Whether it failed, and may be tried again.
+    pub fn is_due(&self, now: Instant) -> bool {
+        match self.state {
+            State::Closed { failures } => failures > 0,
+            State::Open { until, .. } => until <= now,
+            State::HalfOpen { .. } => true,
+        }
+    }
+
     pub fn succeeded(&mut self) {
         *self = Self::default();
     }

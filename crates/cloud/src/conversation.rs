@@ -446,6 +446,7 @@ fn add_cost(total: &mut Answer, completion: &Completion) {
         prefilled: add(before.prefilled, more.prefilled),
         cached: add(before.cached, more.cached),
         decoded: before.decoded + more.decoded,
+        ..before
     };
     total.times += completion.times;
 }

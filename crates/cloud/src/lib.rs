@@ -3,6 +3,8 @@
 //! - [`remote`]: a cloud as the loop sees it: found out, asked within a deadline, left alone while
 //!   it fails; [`opening`]: what it is told at the beginning
 //!   (`ask`: an ask that is on its way); [`settings`]: where it is and how it is treated
+//! - [`clouds`]: several of them as one, for when one fails; [`group`]: which are well, and whether they
+//!   serve the same model; `patience`: how long a text waits for any
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `connection`: the connection
 //! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
@@ -19,13 +21,16 @@
 pub mod address;
 mod ask;
 mod breaker;
+pub mod clouds;
 mod compare;
 mod connection;
 mod conversation;
 pub mod delay;
 pub mod engine;
+pub mod group;
 pub mod http;
 pub mod opening;
+mod patience;
 mod probe;
 pub mod protocol;
 pub mod remote;
@@ -37,8 +42,10 @@ mod transport;
 
 pub use self::engine::{Engine, EngineInfo};
 pub use address::{Address, AddressError, Key};
+pub use clouds::Clouds;
 pub use compare::{Match, probe_messages};
 pub use delay::Delay;
+pub use group::CloudGroup;
 pub use http::Endpoint;
 pub use opening::{EdgeSide, Opening};
 pub use remote::{Introduction, Remote};

@@ -14,7 +14,7 @@
 //! the prefix, is 409 with what the cloud has ([`ErrorResponse::have`]). The same sequence number gets
 //! the same answer. A session that was evicted is 410, one never heard of 404: open a new one.
 
-use decode::{AnswerToken, Exchange, Fingerprint, Message, Sampling, Token};
+use decode::{AnswerToken, Draft, Exchange, Fingerprint, Message, Sampling, Token};
 use engine::Grammar;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -91,6 +91,15 @@ pub enum Sharing {
 pub enum Piece {
     Ids(Vec<Token>),
     Text(String),
+}
+
+impl From<Draft<'_>> for Piece {
+    fn from(draft: Draft<'_>) -> Self {
+        match draft {
+            Draft::Ids(ids) => Self::Ids(ids.to_vec()),
+            Draft::Text(text) => Self::Text(text.to_owned()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ use crate::{
     delay::Network,
     engine::{Engine, EngineInfo},
     http::{Http, SentLog},
+    patience::Waiting,
     probe::probe,
     protocol::{EdgeModel, EdgeState, Piece, ScoredToken},
     settings::{Settings, Target},
@@ -73,7 +74,7 @@ struct State {
     /// What travels, once it is open.
     exchange: Mutex<Option<Exchange>>,
     /// Since when the text waits for a cloud that fails.
-    waiting: Mutex<Option<Instant>>,
+    waiting: Waiting,
     /// Held while it is opened again: asks that lost it together open it once.
     opening: tokio::sync::Mutex<()>,
 }
@@ -98,6 +99,26 @@ impl Remote {
     pub fn offline(opening: Opening) -> Self {
         let (opening, breaker) = (Arc::new(opening), Arc::default());
         Self { connection: None, opening, state: Arc::default(), breaker, shares: None, seen: None }
+    }
+
+    /// Shares what is known of the cloud's failures with other conversations.
+    pub(crate) fn with_breaker(self, breaker: Arc<Mutex<Breaker>>) -> Self {
+        Self { breaker, ..self }
+    }
+
+    /// What travels, once it is open.
+    pub(crate) fn exchange(&self) -> Option<Exchange> {
+        *lock(&self.state.exchange)
+    }
+
+    /// It was opened, and is not to be asked.
+    pub(crate) fn forget_exchange(&self) {
+        *lock(&self.state.exchange) = None;
+    }
+
+    /// What the edge saw where the next ask is made.
+    pub(crate) fn take_seen(&mut self) -> Option<EdgeState> {
+        self.seen.take()
     }
 
     /// Offers what this edge sees to a cloud that collects. Nothing of it is sent to any other.
@@ -333,7 +354,7 @@ impl Remote {
     }
 
     /// Passes, waits or refuses, as the breaker and the user will have it.
-    async fn admit(&self) -> Result<(), CloudError> {
+    pub(crate) async fn admit(&self) -> Result<(), CloudError> {
         loop {
             let admitted = lock(&self.breaker).admit(Instant::now());
             match admitted {
@@ -349,10 +370,7 @@ impl Remote {
     /// How much longer the text waits for a cloud that fails; `None` if it does not, or no more.
     fn patience(&self) -> Option<Duration> {
         let settings = self.settings().ok()?;
-        let (patient, most) = (settings.on_error == OnCloudError::Wait, settings.max_wait);
-        let waited = lock(&self.state.waiting).get_or_insert_with(Instant::now).elapsed();
-        let left = most.map_or(Duration::MAX, |most| most.saturating_sub(waited));
-        (patient && !left.is_zero()).then_some(left)
+        self.state.waiting.left(settings.on_error, settings.max_wait)
     }
 
     /// Tells the breaker; gives back what is final.
@@ -364,7 +382,7 @@ impl Remote {
         let error = match tried {
             Ok(answer) => {
                 lock(&self.breaker).succeeded();
-                *lock(&self.state.waiting) = None;
+                self.state.waiting.end();
                 return Some(Ok(answer));
             }
             Err(error) => error,
@@ -379,18 +397,32 @@ impl Remote {
             sleep(WAIT_RETRY_DELAY.min(patience)).await;
             return None;
         }
-        // The next ask may wait as long as this one did.
-        *lock(&self.state.waiting) = None;
+        self.state.waiting.end();
         Some(Err(error))
     }
 
-    async fn open_patiently(&self) -> Result<Handshake, CloudError> {
+    pub(crate) async fn open_patiently(&self) -> Result<Handshake, CloudError> {
         loop {
             self.admit().await?;
             let begun = Instant::now();
             let tried = self.try_open().await;
             if let Some(opened) = self.settle(begun, tried).await {
                 return opened;
+            }
+        }
+    }
+
+    pub(crate) async fn judge_patiently(
+        &self,
+        ask: Ask<'_>,
+        draft: &Piece,
+    ) -> Result<Judgement, CloudError> {
+        loop {
+            self.admit().await?;
+            let begun = Instant::now();
+            let tried = self.judge_once(ask, draft.clone()).await;
+            if let Some(judgement) = self.settle(begun, tried).await {
+                return judgement;
             }
         }
     }
@@ -407,7 +439,7 @@ impl Remote {
         Ok(Judgement { tokens, times, ..Judgement::default() })
     }
 
-    async fn answer(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
+    pub(crate) async fn answer(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
         if lock(&self.state.exchange).is_none() {
             return Err(CloudError::NotOpened);
         }
@@ -443,18 +475,7 @@ impl Cloud for Remote {
     }
 
     async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
-        let draft = match draft {
-            Draft::Ids(ids) => Piece::Ids(ids.to_vec()),
-            Draft::Text(text) => Piece::Text(text.to_owned()),
-        };
-        loop {
-            self.admit().await?;
-            let begun = Instant::now();
-            let tried = self.judge_once(ask, draft.clone()).await;
-            if let Some(judgement) = self.settle(begun, tried).await {
-                return judgement;
-            }
-        }
+        self.judge_patiently(ask, &Piece::from(draft)).await
     }
 
     fn record_step(&mut self, step: &Step) {

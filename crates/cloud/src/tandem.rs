@@ -383,7 +383,12 @@ fn read(answer: protocol::NextResponse, took: Duration) -> Answer {
         end: answer.finish_reason == Some(protocol::FinishReason::Stop),
         full: answer.finish_reason == Some(protocol::FinishReason::Length),
         tokens: answer.tokens,
-        usage: Usage { prefilled: Some(prefilled), cached: Some(cached), decoded },
+        usage: Usage {
+            prefilled: Some(prefilled),
+            cached: Some(cached),
+            decoded,
+            ..Usage::default()
+        },
         times: Times { network: took.saturating_sub(at_cloud), ..times },
     }
 }

@@ -144,6 +144,9 @@ pub enum CloudError {
     /// The circuit breaker is open: the cloud is not asked until `left` has passed.
     #[error("the cloud failed and is not asked again for {:.1} s: {last}", left.as_secs_f32())]
     CircuitOpen { left: Duration, last: Box<CloudError> },
+    /// Clouds of one list must serve one model: nobody could tell whose words a text has otherwise.
+    #[error("the cloud at {url} is not asked: it serves another model than {known} ({reason})")]
+    AnotherModel { url: String, known: String, reason: String },
     #[error("the cloud is not asked in offline mode")]
     Offline,
     #[error(

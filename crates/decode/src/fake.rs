@@ -281,8 +281,12 @@ impl FakeCloud {
         let history = self.prompt.len();
         // The last token is read in any case, as a real model must.
         let cached = common_prefix(&self.cache, &context[..context.len().saturating_sub(1)]);
-        let usage =
-            Usage { prefilled: Some(context.len() - cached), cached: Some(cached), decoded: 1 };
+        let usage = Usage {
+            prefilled: Some(context.len() - cached),
+            cached: Some(cached),
+            decoded: 1,
+            ..Usage::default()
+        };
         let mut answer = Answer { usage, ..Answer::default() };
         let mut stream = TextStream::default();
         let most = match ask.want {

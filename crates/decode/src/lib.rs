@@ -19,7 +19,7 @@
 //! - [`transcript`]: the accepted text; [`text`] and [`stop`] decide how much of it can be shown
 //! - [`trace`] and [`stats`]: what is recorded of every token and of the whole text
 //! - [`statistics`]: percentiles of measured values; [`hex`](hex()): digests as text
-//! - `fake`: scripted models for tests (feature `fakes`)
+//! - `fake`: scripted models for tests; `mutation`: damaged texts for them (feature `fakes`)
 //!
 //! Nothing here knows HTTP or tensors.
 #![warn(missing_docs)]
@@ -40,6 +40,8 @@ pub mod features;
 mod form;
 mod hex;
 pub mod logits;
+#[cfg(feature = "fakes")]
+pub mod mutation;
 pub mod pace;
 pub mod relay;
 pub mod router;

@@ -21,6 +21,10 @@ pub struct Stats {
     pub routed_share: f64,
     /// How often the cloud answered.
     pub asks: usize,
+    /// How often another cloud of several took over, because the one that had the conversation failed.
+    pub failovers: usize,
+    /// How often each of several clouds answered, in the order they were given; empty with one.
+    pub asks_by_cloud: Vec<usize>,
     /// Tokens the cloud read for its answers; `None` where the engine does not report it.
     pub cloud_prefilled: Option<usize>,
     /// Tokens it found in its cache instead; `None` where the engine does not report it.
@@ -88,4 +92,18 @@ pub(crate) struct Totals {
     pub void_asks: usize,
     pub void_steps: usize,
     pub sent_bytes: usize,
+}
+
+impl Totals {
+    /// How often each of several clouds answered.
+    pub fn asks_by_cloud(&self) -> Vec<usize> {
+        let mut counts: Vec<usize> = vec![];
+        for cloud in self.asks.iter().filter_map(|usage| usage.answered_by) {
+            counts.resize(counts.len().max(cloud), 0);
+            if let Some(count) = counts.get_mut(cloud.wrapping_sub(1)) {
+                *count += 1;
+            }
+        }
+        counts
+    }
 }

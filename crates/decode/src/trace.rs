@@ -140,6 +140,17 @@ pub struct Usage {
     pub cached: Option<usize>,
     /// Tokens it wrote, look-ahead included.
     pub decoded: usize,
+    /// Which of several clouds answered, counted from 1 in the order they were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<usize>,
+    /// How often another of them had to take over so far. Not since the answer before: that one may have
+    /// been void.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failovers: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One accepted token with its provenance: one line of a trace.

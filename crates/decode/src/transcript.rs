@@ -305,6 +305,8 @@ impl Transcript {
             fallback_end: totals.fallback_end,
             routed_share: cloud_tokens as f64 / tokens.max(1) as f64,
             asks: totals.asks.len(),
+            failovers: totals.asks.iter().map(|a| a.failovers).max().unwrap_or(0),
+            asks_by_cloud: totals.asks_by_cloud(),
             cloud_prefilled: totals.asks.iter().map(|a| a.prefilled).sum(),
             cloud_cached: totals.asks.iter().map(|a| a.cached).sum(),
             cloud_decoded: totals.asks.iter().map(|a| a.decoded).sum(),

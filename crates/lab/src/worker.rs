@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use cloud::{Remote, protocol::Piece};
+use cloud::{Clouds, protocol::Piece};
 use decode::{
     AnswerLength, Ask, Exchange, Limits, Message, OnCloudError, Router, Sampling, Threshold,
     ThresholdPolicy, Token, Transcript, Vocabulary,
@@ -53,7 +53,7 @@ impl Worker {
         Ok(self.lease()?.edge().await?)
     }
 
-    pub async fn cloud(&mut self) -> Result<&mut Remote, Error> {
+    pub async fn cloud(&mut self) -> Result<&mut Clouds, Error> {
         Ok(self.lease()?.cloud().await?)
     }
 
@@ -67,7 +67,7 @@ impl Worker {
         &mut self,
         messages: &[Message],
         alone: bool,
-    ) -> Result<&mut Remote, Error> {
+    ) -> Result<&mut Clouds, Error> {
         let tokens = if alone { None } else { Some(self.tokens(messages).await?) };
         let (edge, on_error) = (tokens.as_deref(), OnCloudError::Fail);
         let prompt = &Prompt::Messages(messages.to_vec());

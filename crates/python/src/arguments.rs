@@ -71,7 +71,7 @@ impl CloudArgument {
             warn(py, &format!("the key is sent to {address} without encryption"))?;
         }
         let settings = Settings::new(Endpoint { address, key, authority: None });
-        Ok(CloudConfig::Remote(Box::new(Settings { model, ..settings })))
+        Ok(CloudConfig::Remote(vec![Settings { model, ..settings }]))
     }
 }
 

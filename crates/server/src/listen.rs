@@ -51,13 +51,18 @@ impl ServerLimits {
     /// No more connections than this process may have open, with room for its other files. The usual
     /// limit is as many files as there may be connections, so it is raised as far as it goes.
     fn within_file_limit(self) -> Self {
-        let most = raised_file_limit().map_or(u64::MAX, |most| most.saturating_sub(OTHER_FILES));
-        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        let most = connections_of(raised_file_limit());
         if most < self.connections {
             tracing::warn!("the limit on open files allows only {most} connections: ulimit -n");
         }
         Self { connections: self.connections.min(most), ..self }
     }
+}
+
+/// How many connections leave a process enough of its files for everything else.
+fn connections_of(files: Option<u64>) -> usize {
+    let most = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES));
+    usize::try_from(most).unwrap_or(usize::MAX).max(1)
 }
 
 /// The most files this process may have open; `None` where there is no limit.
@@ -180,5 +185,30 @@ async fn accept(listener: &TcpListener) -> TcpStream {
                 sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        // The usual limit is as many files as there may be connections.
+        assert_eq!(connections_of(Some(1024)), 1024 - 192);
+        assert_eq!((connections_of(Some(3)), connections_of(None)), (1, usize::MAX));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_limit_on_files_is_raised_before_connections_are_counted() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let before = getrlimit(Resource::Nofile);
+        let lowered = before.maximum.map_or(512, |most| most.min(512));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(lowered), ..before }).unwrap();
+        let limits = ServerLimits::default().within_file_limit();
+        let now = getrlimit(Resource::Nofile);
+        assert_eq!(now.current, before.maximum);
+        assert!(limits.connections <= connections_of(before.maximum));
     }
 }

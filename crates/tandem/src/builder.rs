@@ -76,9 +76,14 @@ impl Builder {
     }
 
     /// A large model on another server: `tandem cloud`, SGLang, vLLM, llama-server or anything with
-    /// OpenAI's `/v1/completions`. Without `engine`, the kind of server is detected.
+    /// OpenAI's `/v1/completions`. Without `engine`, the kind of server is detected. Called again, it adds
+    /// a server with the same model, which takes over where those before it fail.
     pub fn cloud_at(mut self, endpoint: Endpoint, engine: Option<Engine>) -> Self {
-        self.cloud = CloudConfig::Remote(Box::new(Settings { engine, ..Settings::new(endpoint) }));
+        let settings = Settings { engine, ..Settings::new(endpoint) };
+        match &mut self.cloud {
+            CloudConfig::Remote(clouds) => clouds.push(settings),
+            other => *other = CloudConfig::Remote(vec![settings]),
+        }
         self
     }
 

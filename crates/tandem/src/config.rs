@@ -77,8 +77,9 @@ pub enum CloudConfig {
     None,
     /// In this process, loaded by the first text that needs it.
     Local(LocalCloud),
-    /// On another server. [`AskConfig`] overrides its `deadline`, `on_error` and `delay`.
-    Remote(Box<Settings>),
+    /// On another server, or on several that serve the same model: the first is used while it is well.
+    /// [`AskConfig`] overrides `deadline`, `on_error` and `delay`.
+    Remote(Vec<Settings>),
 }
 
 impl Default for CloudConfig {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cloud::{
-    EdgeSide, Opening, Remote, Settings, Target, probe_messages,
+    CloudGroup, Clouds, EdgeSide, Opening, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
@@ -24,7 +24,7 @@ pub struct Models {
     /// Made of the edge's vocabulary when a text is first held to a form.
     grammars: OnceLock<GrammarCompiler>,
     /// Set when the cloud is first needed.
-    settings: OnceCell<Settings>,
+    group: OnceCell<Arc<CloudGroup>>,
 }
 
 /// The options of the two models.
@@ -62,8 +62,8 @@ impl Models {
     /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
-        let (loaded, grammars, settings) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
-        Ok(Self { config, compute, loaded, grammars, settings })
+        let (loaded, grammars, group) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
+        Ok(Self { config, compute, loaded, grammars, group })
     }
 
     /// The name of the preset that was applied, if one was.
@@ -126,7 +126,10 @@ impl Models {
     pub fn cloud_name(&self) -> Result<String, Error> {
         Ok(match &self.config.cloud {
             CloudConfig::None => "none".into(),
-            CloudConfig::Remote(settings) => settings.target.to_string(),
+            CloudConfig::Remote(clouds) => {
+                let names: Vec<_> = clouds.iter().map(|cloud| cloud.target.to_string()).collect();
+                names.join(", ")
+            }
             CloudConfig::Local(cloud) => self.cloud_options(cloud)?.name(),
         })
     }
@@ -139,25 +142,27 @@ impl Models {
         Ok(format!("{} {}", options.name(), options.fingerprint()?))
     }
 
-    /// The settings to reach the cloud. A cloud in this process is started here, and its first
-    /// session loads its model.
-    async fn settings(&self) -> Result<&Settings, Error> {
+    /// The cloud, or several. A cloud in this process is started here, and its first session loads its
+    /// model.
+    async fn group(&self) -> Result<&Arc<CloudGroup>, Error> {
         let make = || async {
-            let settings = match &self.config.cloud {
+            let clouds = match &self.config.cloud {
                 CloudConfig::None => return Err(Error::NoCloud("asking")),
-                CloudConfig::Remote(settings) => settings.as_ref().clone(),
+                CloudConfig::Remote(clouds) => clouds.clone(),
                 CloudConfig::Local(cloud) => {
                     let options = self.cloud_options(cloud)?;
                     // It is loaded later, but a file that is not a model should be refused now.
                     options.check()?;
                     let model = LazyModel::new(self.compute.clone(), options);
-                    Settings::in_process(Arc::new(Service::new(model, ServiceConfig::default())))
+                    let service = Service::new(model, ServiceConfig::default());
+                    vec![Settings::in_process(Arc::new(service))]
                 }
             };
             let AskConfig { deadline, on_error, max_wait, delay, .. } = self.config.ask;
-            Ok(Settings { deadline, on_error, max_wait, delay, ..settings })
+            let asked = |cloud| Settings { deadline, on_error, max_wait, delay, ..cloud };
+            Ok(Arc::new(CloudGroup::new(clouds.into_iter().map(asked).collect())))
         };
-        self.settings.get_or_try_init(make).await
+        self.group.get_or_try_init(make).await
     }
 
     /// Loads a large model in this process, so that no text waits for that. A cloud elsewhere is left
@@ -166,12 +171,12 @@ impl Models {
         if self.location() != CloudLocation::Embedded {
             return Ok(());
         }
-        match &self.settings().await?.target {
-            Target::InProcess(service) => {
-                service.load().await.map_err(|e| Error::Internal(e.to_string()))
+        for cloud in self.group().await?.settings() {
+            if let Target::InProcess(service) = &cloud.target {
+                service.load().await.map_err(|e| Error::Internal(e.to_string()))?;
             }
-            Target::Http(_) => Ok(()),
         }
+        Ok(())
     }
 
     /// Identifies the model whose hidden states are shared. Reads its files from end to end.
@@ -208,7 +213,7 @@ fn edge_side(edge: &Model, prompt: Vec<Token>) -> EdgeSide {
 
 impl Pair for Models {
     type Edge = Sequence;
-    type Cloud = Remote;
+    type Cloud = Clouds;
 
     fn has_cloud(&self) -> bool {
         !matches!(self.config.cloud, CloudConfig::None)
@@ -279,19 +284,19 @@ impl Pair for Models {
         self.config.ask.warm && !self.shares_cores()
     }
 
-    async fn open_cloud(&self) -> Result<Remote, Error> {
+    async fn open_cloud(&self) -> Result<Clouds, Error> {
         let opening = Opening::alone(Prompt::Messages(vec![]));
         if !self.has_cloud() {
-            return Ok(Remote::offline(opening));
+            return Ok(Clouds::offline(opening));
         }
-        let mut remote = Remote::new(self.settings().await?.clone(), opening)?;
+        let mut clouds = Clouds::new(self.group().await?.clone(), opening)?;
         if self.config.ask.share_states {
-            remote.share(self.edge_model().await?);
+            clouds.share(&self.edge_model().await?);
         }
-        Ok(remote)
+        Ok(clouds)
     }
 
-    fn introduce(&self, cloud: &mut Remote, to: Introduction<'_>) -> Result<(), Error> {
+    fn introduce(&self, cloud: &mut Clouds, to: Introduction<'_>) -> Result<(), Error> {
         let Introduction { prompt, edge, on_error, grammar } = to;
         let edge = match edge {
             Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
@@ -300,11 +305,11 @@ impl Pair for Models {
         let rendered = self.rendered(prompt)?;
         cloud.set_on_error(on_error);
         let (prompt, grammar) = (prompt.clone(), grammar.cloned());
-        cloud.reopen(Opening { prompt, edge, rendered, grammar });
+        cloud.reopen(&Opening { prompt, edge, rendered, grammar });
         Ok(())
     }
 
-    async fn close(&self, cloud: &mut Remote) {
+    async fn close(&self, cloud: &mut Clouds) {
         cloud.close().await;
     }
 }

@@ -307,16 +307,17 @@ pub struct CloudModelArgs {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct CloudPlaceArgs {
     /// A remote cloud: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
-    /// /v1/completions. Without it the large model runs in this process
+    /// /v1/completions. Without it the large model runs in this process. Given several times: servers of
+    /// the same model, each of which takes over where those before it fail
     // Read as plain text and parsed later: a mistake must not print a password.
     #[arg(long, value_name = "URL", help_heading = "Cloud")]
-    pub cloud: Option<String>,
+    pub cloud: Vec<String>,
 
     /// The engine of that cloud, if it is not recognised: tandem, sglang, vllm, llama-server, openai
     #[arg(long, value_name = "ENGINE", requires = "cloud", help_heading = "Cloud")]
     pub cloud_engine: Option<Engine>,
 
-    /// The key for that cloud
+    /// The key for that cloud. With several clouds, one for all or one for each, in their order
     #[arg(
         long,
         value_name = "KEY",
@@ -324,7 +325,7 @@ pub struct CloudPlaceArgs {
         hide_env_values = true,
         help_heading = "Cloud"
     )]
-    pub cloud_key: Option<String>,
+    pub cloud_key: Vec<String>,
 
     /// Certificates (PEM) of your own authority, trusted in addition to the system's
     #[arg(long, value_name = "FILE", help_heading = "Cloud")]

@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::ExitCode, time::Instant};
 
-use cloud::{Engine, Introduction, Remote};
+use cloud::{Address, Engine, Introduction, Remote};
 use decode::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Limits, Message, OnCloudError,
     Sampling, Threshold, Vocabulary, statistics::percentile,
@@ -191,10 +191,24 @@ async fn check_cloud(
     let tokens = tandem.tokens(Mode::Joint, prompt).await?;
     let mut lease = tandem.lease(Mode::Joint, &tokens).await?;
     let on_error = OnCloudError::Fail;
-    let remote =
+    let clouds =
         lease.introduce(Opening { prompt, edge: Some(&tokens), on_error, grammar: None }).await?;
-    if let Some(introduction) = meet(findings, remote, args).await {
+    let addresses = args.pair.cloud.place.addresses().unwrap_or_default();
+    let (group, remotes) = clouds.each();
+    let several = remotes.len() > 1;
+    for (at, remote) in remotes.iter_mut().enumerate() {
+        let Some(introduction) = meet(findings, remote, addresses.get(at), args).await else {
+            continue;
+        };
         try_out(findings, remote, &introduction).await;
+        if several {
+            match group.prove(at).await {
+                Ok(()) => findings.ok("same model", "it writes what the first cloud writes"),
+                Err(error) => {
+                    findings.add("same model", Level::Fail, error.to_string(), advice(&error));
+                }
+            }
+        }
     }
     Ok(findings.works())
 }
@@ -202,7 +216,8 @@ async fn check_cloud(
 /// Who answers, and what it has in common with the edge.
 async fn meet(
     findings: &mut Findings,
-    remote: &mut Remote,
+    remote: &Remote,
+    address: Option<&Address>,
     args: &DoctorArgs,
 ) -> Option<Introduction> {
     let introduction = match remote.meet().await {
@@ -218,7 +233,7 @@ async fn meet(
     words.extend(about.model.iter().map(|m| format!("model {m}")));
     words.extend(about.context.iter().map(|c| format!("context {c}")));
     findings.ok("cloud", words.join(", "));
-    match args.pair.cloud.place.address().ok().flatten() {
+    match address {
         None => findings.ok("tls", "not needed: the cloud is in this process"),
         Some(address) if address.is_encrypted() => findings.ok("tls", "certificate verified"),
         Some(address) if address.is_loopback() => findings.ok("tls", "not needed on loopback"),
@@ -358,6 +373,7 @@ fn advice(error: &CloudError) -> &'static str {
         }
         CloudError::NoTemplate { .. } => "give --cloud-template chatml, or a Jinja file",
         CloudError::ContextFull => "raise the server's context",
+        CloudError::AnotherModel { .. } => "serve the same file there, or leave that --cloud out",
         _ => "see above",
     }
 }

@@ -53,6 +53,7 @@ impl Dialect for LlamaServer {
                 prefilled: count(reply, "/timings/prompt_n"),
                 cached: count(reply, "/timings/cache_n"),
                 decoded,
+                ..Usage::default()
             },
             times: Times {
                 cloud_prefill: time(reply, "/timings/prompt_ms", 1000.0),
@@ -119,7 +120,10 @@ mod tests {
         let answer = LlamaServer.answer(&reply).unwrap();
         assert_eq!(answer.ids, Some([314, 10813, 116, 218].map(Token).to_vec()));
         assert_eq!(answer.logprobs, [Some(-0.5), None, None, Some(-1.5)]);
-        assert_eq!(answer.usage, Usage { prefilled: Some(2), cached: Some(16), decoded: 4 });
+        assert_eq!(
+            answer.usage,
+            Usage { prefilled: Some(2), cached: Some(16), decoded: 4, ..Usage::default() }
+        );
         assert_eq!(answer.slot, Some(1));
         assert_eq!(answer.times.cloud_prefill, Duration::from_micros(10_500));
         assert!(!answer.end && !answer.full);

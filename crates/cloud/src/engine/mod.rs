@@ -5,6 +5,8 @@
 //! request and the engine's reply into an answer: pure both ways, one file an engine.
 
 mod llama_server;
+#[cfg(test)]
+mod mutated;
 mod openai;
 mod sglang;
 mod vllm;
@@ -231,7 +233,7 @@ pub(crate) fn sampling(question: &Question<'_>) -> Value {
 /// What an engine that counts a prompt's tokens and those of them in its cache has read.
 pub(crate) fn usage(prompt: Option<usize>, cached: Option<usize>, decoded: usize) -> Usage {
     let prefilled = prompt.zip(cached).map(|(prompt, cached)| prompt.saturating_sub(cached));
-    Usage { prefilled, cached, decoded }
+    Usage { prefilled, cached, decoded, ..Usage::default() }
 }
 
 /// What an engine without sessions cannot count: it takes every ask for a new text, and what was

@@ -77,7 +77,10 @@ mod tests {
         });
         let answer = OpenAi { model: "m".into() }.answer(&reply).unwrap();
         assert_eq!((answer.text.as_str(), answer.ids, answer.end), (" Paris", None, false));
-        assert_eq!(answer.usage, Usage { prefilled: Some(4), cached: Some(16), decoded: 2 });
+        assert_eq!(
+            answer.usage,
+            Usage { prefilled: Some(4), cached: Some(16), decoded: 2, ..Usage::default() }
+        );
     }
 
     #[test]

@@ -128,11 +128,11 @@ impl Dialect for Sglang {
         if given.len() != top.len() {
             return Err("log-probabilities without their likeliest tokens".into());
         }
-        let wanted = ids.len() - from.min(ids.len());
+        let judged = ids.get(from..).unwrap_or_default();
         // Lists begin with the token that `logprob_start_len` names, which nothing predicts.
-        let skip = given.len().checked_sub(wanted).ok_or("too few log-probabilities")?;
+        let skip = given.len().checked_sub(judged.len()).ok_or("too few log-probabilities")?;
         let pairs = given.iter().zip(&top).skip(skip);
-        let scored = pairs.zip(&ids[from..]).map(|((given, top), &expected)| {
+        let scored = pairs.zip(judged).map(|((given, top), &expected)| {
             let given = pair(given)?;
             let greedy = pair(top.get(0).ok_or("no likeliest token")?)?;
             if given.0 != expected {
@@ -173,7 +173,10 @@ mod tests {
         let answer = SGLANG.answer(&reply).unwrap();
         assert_eq!(answer.ids, Some(vec![Token(7042), Token(30)]));
         assert!(answer.end);
-        assert_eq!(answer.usage, Usage { prefilled: Some(3), cached: Some(18), decoded: 3 });
+        assert_eq!(
+            answer.usage,
+            Usage { prefilled: Some(3), cached: Some(18), decoded: 3, ..Usage::default() }
+        );
         assert_eq!(answer.logprobs, [Some(-0.5), Some(-0.1)]);
         assert_eq!(answer.times.cloud_decode, Duration::from_millis(250));
     }

@@ -155,7 +155,10 @@ mod tests {
         }]});
         let answer = VLLM.answer(&generate).unwrap();
         assert_eq!((answer.ids, answer.end), (Some(vec![Token(282)]), true));
-        assert_eq!(answer.usage, Usage { prefilled: Some(22), cached: Some(128), decoded: 2 });
+        assert_eq!(
+            answer.usage,
+            Usage { prefilled: Some(22), cached: Some(128), decoded: 2, ..Usage::default() }
+        );
         assert_eq!(answer.logprobs, [Some(-0.5)]);
         let completions = json!({ "choices": [{
             "finish_reason": "length", "text": "x", "token_ids": [5],

@@ -7,5 +7,6 @@ mod dialects;
 mod misbehaviour;
 mod sequences;
 mod serial;
+mod several;
 mod share;
 mod tls;

@@ -7,15 +7,15 @@ use std::{
 };
 
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Limits, OnCloudError, Router, Routing,
-    Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Limits, OnCloudError, Routing,
+    Sampling, Session, SessionInput, Source, Threshold, Token,
     fake::{FakeEdge, FakeModel},
     sampling,
 };
 use tandem_cloud::{Remote, Settings};
 use tokio::time::timeout;
 
-use crate::common::{Dialect, Fake, Mood, model};
+use crate::common::{Dialect, Fake, Mood, Third, model};
 
 async fn ask(remote: &mut Remote, fake: &Fake, tokens: usize) -> Result<Answer, CloudError> {
     let want = match fake.dialect {
@@ -281,15 +281,6 @@ async fn a_text_waits_for_its_cloud_as_long_as_it_may() {
     };
     let (answer, ()) = tokio::join!(ask(&mut remote, &fake, 1), later);
     answer.unwrap();
-}
-
-/// Trusts nothing in every third position.
-struct Third;
-
-impl Router for Third {
-    fn score(&self, step: &Step) -> Score {
-        Score::new(if step.position.is_multiple_of(3) { 0.0 } else { 1.0 })
-    }
 }
 
 /// With several asks on their way, every token is what its writer writes behind the text before it:

@@ -1,7 +1,7 @@
 //! The tokenizer of an ONNX model: `tokenizer.json`, and special tokens and template from the files
 //! beside it.
 
-use std::{collections::HashMap, fs};
+use std::{collections::HashMap, fs, panic::catch_unwind};
 
 use decode::Token;
 use serde_json::Value as Json;
@@ -45,14 +45,17 @@ impl JsonTokenizer {
             let reason = "there is no tokenizer.json beside it".into();
             return Err(EngineError::ModelFile { path: folder.model().into(), reason });
         };
-        let special = HfTokenizer::from_file(&path)
-            .map_err(|e| EngineError::ModelFile { path: path.clone(), reason: e.to_string() })?;
+        let json = folder.json("tokenizer.json")?.unwrap_or_default();
+        let unusable = |reason| EngineError::ModelFile { path: path.clone(), reason };
+        // The library panics where a part of the file is not what it expects.
+        let read = catch_unwind(|| HfTokenizer::from_file(&path));
+        let special = read
+            .map_err(|_| unusable("it is no tokenizer that can be read".into()))?
+            .map_err(|e| unusable(e.to_string()))?;
         let mut plain = special.clone();
         plain.set_encode_special_tokens(true);
-        let json = folder.json("tokenizer.json")?.unwrap_or_default();
         let config = folder.json("tokenizer_config.json")?.unwrap_or_default();
-        let tokens = token_texts(&special, &json, logits)
-            .map_err(|reason| EngineError::ModelFile { path: path.clone(), reason })?;
+        let tokens = token_texts(&special, &json, logits).map_err(unusable)?;
         let named = |key: &str| special.token_to_id(&content(config.get(key)?)?).map(Token);
         let (bos, eos) = (named("bos_token"), named("eos_token"));
         let add_bos = config.get("add_bos_token").and_then(Json::as_bool).unwrap_or(false);
@@ -254,6 +257,44 @@ mod tests {
         assert_eq!(ids(Some(&serde_json::json!(2))), [Token(2)]);
         assert_eq!(ids(Some(&serde_json::json!([2, 7]))), [Token(2), Token(7)]);
         assert!(ids(None).is_empty());
+    }
+
+    #[test]
+    fn damaged_tokenizers_are_refused_or_usable() {
+        let corpus = [
+            include_bytes!("../../tests/onnx_models/tokenizer.json").to_vec(),
+            serde_json::json!({
+                "version": "1.0",
+                "added_tokens": [{
+                    "id": 2, "content": "<s>", "single_word": false, "lstrip": false,
+                    "rstrip": false, "normalized": false, "special": true,
+                }],
+                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
+                    "trim_offsets": true, "use_regex": true},
+                "decoder": {"type": "ByteLevel", "add_prefix_space": false,
+                    "trim_offsets": true, "use_regex": true},
+                "model": {"type": "BPE", "dropout": null, "unk_token": null,
+                    "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                    "fuse_unk": false, "byte_fallback": false,
+                    "vocab": {"a": 0, "b": 1, "ab": 3}, "merges": ["a b"]},
+            })
+            .to_string()
+            .into_bytes(),
+        ];
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::find(&home.path().join("model.onnx")).unwrap().unwrap();
+        let (mut good, mut bad) = (0, 0);
+        decode::mutation::each(&corpus, 400, |bytes| {
+            fs::write(home.path().join("tokenizer.json"), bytes).unwrap();
+            match JsonTokenizer::read(&folder, 300) {
+                Ok(tokenizer) => {
+                    good += 1;
+                    assert!(tokenizer.vocabulary_len() <= MOST_TOKENS);
+                }
+                Err(_) => bad += 1,
+            }
+        });
+        assert!(good > 10 && bad > 10, "{good} were read, {bad} were refused");
     }
 
     #[test]

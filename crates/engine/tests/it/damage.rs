@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use decode::{Edge, Token};
-use tandem_engine::{Compute, LoadOptions, Model};
+use tandem_engine::{Adapter, Compute, LoadOptions, Model};
 
 use crate::{
     child,
@@ -20,6 +20,9 @@ fn wrong_metadata(path: &Path, number: usize) -> bool {
         ("llama.attention.head_count_kv", Value::Count(7)),
         ("llama.attention.key_length", Value::Count(0)),
         ("llama.attention.key_length", huge.clone()),
+        ("llama.attention.key_length", Value::Long(1 << 40)),
+        ("llama.block_count", Value::Long(1 << 40)),
+        ("llama.embedding_length", Value::Long(u64::MAX)),
         ("llama.attention.layer_norm_rms_epsilon", Value::Text("small")),
         ("llama.block_count", Value::Count(0)),
         ("llama.block_count", many.clone()),
@@ -61,6 +64,31 @@ fn wrong_metadata(path: &Path, number: usize) -> bool {
     true
 }
 
+/// A good file with a bias that the model has no place for, number by number.
+fn wrong_bias(path: &Path, number: usize) -> bool {
+    let Some(&length) = [0, 1, 7, 33, 4096].get(number) else { return false };
+    let mut tensors = gguf::weights();
+    let (name, data) = ("blk.0.attn_q.bias".to_owned(), vec![0.5; length as usize]);
+    tensors.push(gguf::Tensor { name, shape: vec![length], data });
+    gguf::write(path, &gguf::metadata("default"), &tensors);
+    true
+}
+
+/// A LoRA that damages, cuts or widens what it is to change, number by number.
+fn wrong_adapter(path: &Path, number: usize) -> bool {
+    match number {
+        0 => gguf::lora(path, "llama", gguf::WIDTH + 1),
+        1 => gguf::lora(path, "alien", gguf::WIDTH),
+        2..60 => {
+            gguf::lora(path, "llama", gguf::WIDTH);
+            let corpus = [fs::read(path).unwrap()];
+            fs::write(path, decode::mutation::input(&corpus, number)).unwrap();
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// A good file, cut off or with bytes of its header overwritten, number by number.
 fn damaged(path: &Path, number: usize) -> bool {
     gguf::model(path, "default");
@@ -81,12 +109,24 @@ fn damaged(path: &Path, number: usize) -> bool {
     true
 }
 
-/// Loads the file and reads a few tokens with it, whatever comes of that.
+/// Loads the file as an adapter of a good model, and reads with that.
+fn use_adapter(path: &Path) -> String {
+    let model = path.with_file_name("good.gguf");
+    gguf::model(&model, "default");
+    let adapters = vec![Adapter { path: path.to_owned(), scale: 1.0 }];
+    use_options(LoadOptions { adapters, ..LoadOptions::new(&model, 64, 1) })
+}
+
 fn use_model(path: &Path) -> String {
+    use_options(LoadOptions::new(path, 64, 1))
+}
+
+/// Loads a model and reads a few tokens with it, whatever comes of that.
+fn use_options(options: LoadOptions) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let compute = Compute::start().unwrap();
     let outcome = runtime.block_on(async {
-        let model = Model::load(&compute, LoadOptions::new(path, 64, 1)).await?;
+        let model = Model::load(&compute, options).await?;
         let tokens = model.vocabulary().raw_prompt("ab 7\n")?;
         let ids: Vec<_> = tokens.into_iter().filter(|t| *t < Token(200)).take(8).collect();
         let mut sequence = model.open().await?;
@@ -101,14 +141,14 @@ fn use_model(path: &Path) -> String {
     }
 }
 
-fn each_alone(test: &str, make: fn(&Path, usize) -> bool) {
+fn each_alone(test: &str, make: fn(&Path, usize) -> bool, try_out: fn(&Path) -> String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     if let Some(first) = child::argument() {
         let first: usize = first.parse().unwrap();
         for number in (first..).take_while(|&number| make(&path, number)) {
             eprintln!("number {number}");
-            eprintln!("{}", use_model(&path));
+            eprintln!("{}", try_out(&path));
         }
         return;
     }
@@ -134,10 +174,24 @@ fn each_alone(test: &str, make: fn(&Path, usize) -> bool) {
 
 #[test]
 fn wrong_metadata_is_refused_or_ends_with_a_line() {
-    each_alone("damage::wrong_metadata_is_refused_or_ends_with_a_line", wrong_metadata);
+    each_alone("damage::wrong_metadata_is_refused_or_ends_with_a_line", wrong_metadata, use_model);
 }
 
 #[test]
 fn damaged_files_are_refused_or_end_with_a_line() {
-    each_alone("damage::damaged_files_are_refused_or_end_with_a_line", damaged);
+    each_alone("damage::damaged_files_are_refused_or_end_with_a_line", damaged, use_model);
+}
+
+#[test]
+fn a_bias_of_another_length_is_refused() {
+    each_alone("damage::a_bias_of_another_length_is_refused", wrong_bias, use_model);
+}
+
+#[test]
+fn damaged_adapters_are_refused_or_end_with_a_line() {
+    each_alone(
+        "damage::damaged_adapters_are_refused_or_end_with_a_line",
+        wrong_adapter,
+        use_adapter,
+    );
 }

@@ -244,6 +244,19 @@ mod tests {
     }
 
     #[test]
+    fn shards_with_other_headers_are_errors_or_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard");
+        write_shard(&path, 5, &(0..3).map(sample).collect::<Vec<_>>()).unwrap();
+        let corpus = [fs::read(&path).unwrap()];
+        decode::mutation::each(&corpus, 20_000, |bytes| {
+            if let Ok(samples) = parse(&path, bytes) {
+                assert!(samples.len() <= bytes.len());
+            }
+        });
+    }
+
+    #[test]
     fn damaged_bytes_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shard");

@@ -403,6 +403,28 @@ mod tests {
     }
 
     #[test]
+    fn damaged_results_are_refused_or_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let results = Results::open(&path, about(), vec![point("p", Some("x"))]).unwrap();
+        let (id, prompt, trust) = ("q".to_owned(), "Where?".to_owned(), BTreeMap::default());
+        results.add_question(Question { id, prompt, right: Some("A".into()), trust }).unwrap();
+        results.add_outcome(outcome("q", "p")).unwrap();
+        drop(results);
+        let corpus = [fs::read(&path).unwrap()];
+        let mut read = 0;
+        decode::mutation::each(&corpus, 10_000, |bytes| {
+            if let Ok(Some(record)) = parse(&path, whole_lines(bytes)) {
+                read += 1;
+                // What was read is written as it was.
+                let lines = record.lines().unwrap();
+                assert!(parse(&path, &lines).unwrap().is_some());
+            }
+        });
+        assert!(read > 100, "{read}");
+    }
+
+    #[test]
     fn what_is_about_something_else_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.jsonl");

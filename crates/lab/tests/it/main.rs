@@ -3,6 +3,7 @@
 
 mod answers;
 mod any_text;
+mod damaged_models;
 mod serial;
 // The tests of the engine write the same small files.
 #[path = "../../../engine/tests/it/gguf/mod.rs"]

@@ -32,6 +32,7 @@ pub fn public(error: &CloudError) -> String {
         CloudError::Refused { status, .. } => format!("the cloud refused (status {status})"),
         CloudError::Redirected { .. } => "the cloud redirects elsewhere".into(),
         CloudError::InvalidAnswer { .. } => "the cloud sent an invalid answer".into(),
+        CloudError::AnotherModel { .. } => "the cloud serves another model".into(),
         CloudError::CircuitOpen { left, last } => {
             let left = left.as_secs_f32();
             format!("the cloud failed and is not asked again for {left:.1} s: {}", public(last))
@@ -122,6 +123,11 @@ mod tests {
                 reason: format!("{key} {url}"),
             },
             CloudError::CircuitOpen { left: Duration::from_secs(1), last: Box::new(unreachable) },
+            CloudError::AnotherModel {
+                url: url.clone(),
+                known: url.clone(),
+                reason: format!("{key} {url}"),
+            },
             CloudError::Offline,
             CloudError::ContextFull,
         ];

@@ -21,6 +21,7 @@ pub struct Metrics {
     provisional: Counter,
     void_steps: Counter,
     fallbacks: Counter,
+    failovers: Counter,
     cancelled: Counter,
     prefilled: Labelled,
     cached: Labelled,
@@ -51,6 +52,7 @@ impl Default for Metrics {
             provisional: register(r, "provisional_tokens", provisional),
             void_steps: register(r, "void_steps", "Tokens the edge read in vain while it waited"),
             fallbacks: register(r, "fallbacks", fallbacks),
+            failovers: register(r, "cloud_failovers", "Times another of several clouds took over"),
             cancelled: register(r, "cancelled", "Texts whose readers went away"),
             prefilled: register(r, "prefilled_tokens", prefilled),
             cached: register(r, "cached_tokens", "Tokens found in a cache instead, by side"),
@@ -96,6 +98,7 @@ impl Metrics {
         self.provisional.inc_by(stats.provisional_tokens as u64);
         self.void_steps.inc_by(stats.void_steps as u64);
         self.fallbacks.inc_by(stats.fallbacks as u64);
+        self.failovers.inc_by(stats.failovers as u64);
         self.sent.inc_by(stats.sent_bytes as u64);
         for (side, prefilled, cached) in [
             ("edge", stats.edge_prefilled, stats.edge_cached),

@@ -103,6 +103,10 @@ pub struct Stats {
     routed_share: f64,
     /// Times the cloud answered.
     asks: usize,
+    /// How often another cloud of several took over.
+    failovers: usize,
+    /// How often each of several clouds answered, in their order; empty where there is one.
+    asks_by_cloud: Vec<usize>,
     /// Tokens the cloud read for that; null where it did not say.
     #[schema(required = true)]
     cloud_prefilled: Option<usize>,
@@ -235,6 +239,10 @@ pub struct AskUsage {
     cached: Option<usize>,
     /// Tokens it wrote, look-ahead included.
     decoded: usize,
+    /// Which of several clouds answered, counted from 1; missing where there is one.
+    answered_by: Option<usize>,
+    /// How often another of them took over so far; missing where none did.
+    failovers: Option<usize>,
 }
 
 /// A token the edge might have written.

@@ -75,7 +75,10 @@ fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
         CloudConfig::None => {
             return Err(UsageError("asks are measured: not with --offline".into()).into());
         }
-        CloudConfig::Remote(settings) => *settings,
+        CloudConfig::Remote(clouds) => match <[Settings; 1]>::try_from(clouds) {
+            Ok([settings]) => settings,
+            Err(_) => return Err(UsageError("asks are measured with one --cloud".into()).into()),
+        },
         CloudConfig::Local(cloud) => {
             let machine = Machine { context: room, threads: args.threads, gpu_layers: None };
             let options = cloud.options(&Store::open()?, &machine, 1)?;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use cloud::{
-    Remote,
+    Clouds,
     protocol::{Amount, NextRequest, Piece, id_bytes, prefix_hash},
 };
 use decode::{
@@ -39,7 +39,7 @@ struct Record {
 
 /// A cloud that is waited for, and whose answers are written down.
 struct Recorder<'a> {
-    remote: &'a mut Remote,
+    remote: &'a mut Clouds,
     record: Record,
 }
 
@@ -201,7 +201,7 @@ impl Bench {
     async fn record(
         &self,
         edge: &mut Sequence,
-        remote: &mut Remote,
+        remote: &mut Clouds,
         prompt: Vec<Token>,
         policy: &ThresholdPolicy,
     ) -> anyhow::Result<Recorded> {

@@ -6,7 +6,7 @@
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use cloud::Remote;
+use cloud::Clouds;
 use decode::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Edge, EdgeError, Handshake, Limits, Message,
     OnCloudError, Router, Routing, Sampling, Session, SessionInput, Stats, Step, ThresholdPolicy,
@@ -23,7 +23,7 @@ use crate::{args::BenchOriginalArgs, show::print_json};
 struct Models {
     pair: Arc<tandem::Models>,
     edge: Sequence,
-    cloud: Remote,
+    cloud: Clouds,
 }
 
 impl Models {
@@ -69,7 +69,7 @@ impl<E: Edge> Edge for ForgetfulEdge<E> {
 }
 
 /// A cloud that is given the whole conversation at every ask, and says one token.
-struct ForgetfulCloud<'a>(&'a mut Remote);
+struct ForgetfulCloud<'a>(&'a mut Clouds);
 
 impl Cloud for ForgetfulCloud<'_> {
     async fn open(&mut self) -> Result<Handshake, CloudError> {

@@ -39,7 +39,7 @@ pub async fn demo(mut args: PairArgs) -> anyhow::Result<ExitCode> {
     args.cloud.place.require_cloud("the cloud is part of the demo")?;
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
-        || args.cloud.place.cloud.is_some();
+        || !args.cloud.place.cloud.is_empty();
     if !own_pair && args.edge.pair.is_none() {
         args.edge.pair = pair_that_is_here(&args.edge.store()?);
     }

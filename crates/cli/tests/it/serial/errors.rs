@@ -21,6 +21,12 @@ fn usage_mistakes_are_2() {
     refused(&["run", "x", "--max-tokens", "many"], 2, "a whole number");
     refused(&["run", "x", "--context", "9223372036854775807"], 2, "from 1 to 1048576");
     refused(&["run", "x", "--threads", "100000"], 2, "from 1 to 1024");
+    let (a, b) = ("http://127.0.0.1:1", "http://127.0.0.1:2");
+    let two = ["run", "x", "--cloud", a, "--cloud"];
+    refused(&[&two[..], &[a]].concat(), 2, "is given twice");
+    let keys = ["--cloud-key", "1", "--cloud-key", "2", "--cloud-key", "3"];
+    refused(&[&two[..], &[b], &keys].concat(), 2, "3 keys for 2 clouds");
+    refused(&[&two[..], &[b, "--cloud-key", ""]].concat(), 2, "--cloud-key");
     refused(&["run", "x", "--gpu-layers", "99999999999999999999"], 2, "from 0 to 10000");
     refused(&["cloud", "--cache-tokens", "18446744073709551615"], 2, "from 1 to 16777216");
     refused(&["cloud", "--sessions", "257"], 2, "from 1 to 256");

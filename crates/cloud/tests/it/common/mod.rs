@@ -11,7 +11,7 @@ use std::{
 };
 
 use decode::{
-    Message, Token, Vocabulary,
+    Message, Router, Score, Step, Token, Vocabulary,
     fake::{FakeModel, FakeVocabulary},
     sampling,
 };
@@ -24,6 +24,15 @@ use tokio::{
 
 pub const PIECES: &[&str] =
     &[" the", " cat", " sat", ".", ",", "\n", " on", " mat", "中", "é", " 1", "9", "ing", " a"];
+
+/// Trusts nothing in every third position.
+pub struct Third;
+
+impl Router for Third {
+    fn score(&self, step: &Step) -> Score {
+        Score::new(if step.position.is_multiple_of(3) { 0.0 } else { 1.0 })
+    }
+}
 
 /// One dialect, as a test names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

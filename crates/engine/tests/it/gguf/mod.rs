@@ -8,6 +8,7 @@ pub enum Value {
     Text(&'static str),
     Number(f32),
     Count(u32),
+    Long(u64),
     Texts(Vec<String>),
     Counts(Vec<i32>),
 }
@@ -42,6 +43,10 @@ pub fn write(path: &Path, values: &[(&str, Value)], tensors: &[Tensor]) {
             }
             Value::Count(value) => {
                 out.extend(4u32.to_le_bytes());
+                out.extend(value.to_le_bytes());
+            }
+            Value::Long(value) => {
+                out.extend(10u32.to_le_bytes());
                 out.extend(value.to_le_bytes());
             }
             Value::Texts(values) => {

@@ -280,3 +280,34 @@ fn files_to_learn_from_may_be_of_any_shape() {
     let message = Example::read(&path, AnswerStyle::AsGiven).unwrap_err().to_string();
     assert!(message.contains("line 1: no question, problem or prompt; expected"), "{message}");
 }
+
+#[test]
+fn damaged_lines_are_read_or_named() {
+    let rows = [
+        MINES,
+        SUM,
+        r#"{"prompt": "Capital of France?", "answer": "Paris", "compare": "exact"}"#,
+        r#"{"task_id": "x/0", "prompt": "def f():\n", "test": "assert f()", "entry_point": "f"}"#,
+        r#"{"question": {"stem": "Where?", "choices": [{"label": "A", "text": "x"}]}, "answerKey": "A"}"#,
+    ];
+    let corpus: Vec<Vec<u8>> = rows.iter().map(|row| row.as_bytes().to_vec()).collect();
+    let mut read = 0;
+    decode::mutation::each(&corpus, 20_000, |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        for line in text.lines() {
+            let row = Row::parse(line);
+            let Ok(row) = row else { continue };
+            for task in
+                [TaskName::CommonsenseQa, TaskName::Gsm8k, TaskName::HumanEval, TaskName::Jsonl]
+            {
+                let example = row.example(task, AnswerStyle::AsGiven, "d:1".into());
+                if let Ok(example) = example {
+                    read += 1;
+                    let _ = (example.prompt(), example.conclusion(line), example.right());
+                }
+            }
+            let _ = row.shape();
+        }
+    });
+    assert!(read > 300, "{read}");
+}

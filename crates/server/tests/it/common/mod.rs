@@ -3,6 +3,7 @@
 
 pub mod llama_server;
 pub mod peer;
+pub mod tiny;
 
 use std::{path::PathBuf, sync::OnceLock};
 

@@ -10,4 +10,5 @@ mod loop_llama;
 mod loop_onnx;
 mod models;
 mod protocol;
+mod several;
 mod transport;

@@ -33,7 +33,7 @@ async fn start() -> Running {
     let models = Models::new(PairConfig {
         store: Store::open().unwrap().with_pair(Some("tiny")).unwrap(),
         edge: EdgeConfig::default(),
-        cloud: CloudConfig::Remote(Box::new(common::settings(&cloud))),
+        cloud: CloudConfig::Remote(vec![common::settings(&cloud)]),
         ask: AskConfig::default(),
         machine: Machine { context: small.context, threads: Some(2), gpu_layers: None },
         seats: SEATS,
