@@ -247,8 +247,10 @@ pub struct OutputText {
     pub kind: &'static str,
     pub text: String,
     /// Always empty.
+    #[schema(max_items = 0)]
     pub annotations: Vec<Value>,
     /// Always empty.
+    #[schema(max_items = 0)]
     pub logprobs: Vec<Value>,
 }
 
@@ -278,6 +280,7 @@ pub enum ResponsesEvent {
         content_index: usize,
         delta: String,
         /// Always empty.
+        #[schema(max_items = 0)]
         logprobs: Vec<Value>,
     },
     #[serde(rename = "response.output_text.done")]
@@ -288,6 +291,7 @@ pub enum ResponsesEvent {
         content_index: usize,
         text: String,
         /// Always empty.
+        #[schema(max_items = 0)]
         logprobs: Vec<Value>,
     },
     #[serde(rename = "response.content_part.done")]
