@@ -44,7 +44,7 @@ test-short: build models ## a few minutes of it: the loop's properties, and the 
 test-fresh: ## the README's commands on four machines with nothing on them (root; half an hour)
 	@scripts/rooms/fresh.sh
 
-test-cpus: build models llama-server onnxruntime ## the tests with other CPUs' kernels; half an hour and more
+test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the program of make dist; half an hour
 	@scripts/test_cpus.sh
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped

@@ -95,7 +95,8 @@ async fn the_edge_server_reads_or_refuses_every_body() {
             }
             assert!(number >= corpus.len() || status == 200, "{path}: {answer}\n{shown}");
         }
-        assert!(good > 5 && bad > 20, "{path}: {good} served, {bad} refused");
+        // Some that were damaged are sound all the same.
+        assert!(good > corpus.len() && bad > 20, "{path}: {good} served, {bad} refused");
     }
     server.idle().await;
     assert_eq!(server.get("/health").await.status(), 200);
