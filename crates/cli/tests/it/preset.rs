@@ -86,7 +86,11 @@ fn what_is_no_preset_is_refused_in_one_line() {
     machine.refused(
         "poetry",
         2,
-        &["no preset \"poetry\"", "commonsenseqa, commonsenseqa-qwen, general", looked.to_str().unwrap()],
+        &[
+            "no preset \"poetry\"",
+            "commonsenseqa, commonsenseqa-qwen, general",
+            looked.to_str().unwrap(),
+        ],
     );
     machine.refused("", 2, &["no preset"]);
     machine.refused("./none", 1, &["no folder ./none"]);

@@ -77,7 +77,7 @@ fn requests() -> [(&'static str, Value); 8] {
                     { "type": "function_call_output", "call_id": "x", "output": "4" },
                 ],
                 "tools": [{ "type": "function", "name": "count", "parameters": parameters() }],
-                "tool_choice": "required", "parallel_tool_calls": false,
+                "tool_choice": "required", "parallel_tool_calls": false, "max_output_tokens": 100,
             }),
         ),
         (CHAT, json!({ "messages": user("Hello"), "options": options, "tandem": tandem })),
