@@ -6,10 +6,13 @@ set -eu
 target=$1
 export CARGO_TARGET_DIR=$target
 # Clang's tuning for any CPU costs a Zen 4 or 5 a sixteenth of its prefill: its kernels are tuned for it.
+# Cargo does not see that the compiler is another one, so what an older one made is removed.
 tuned() {
     mkdir -p "$target/tools"
     printf '#!/bin/sh\ncase " $* " in *" -Dggml_cpu_zen4_EXPORTS "*) set -- "$@" -mtune=znver4 ;; esac\nexec %s "$@"\n' \
-        "$2" >"$target/tools/$1"
+        "$2" >"$target/tools/$1.new"
+    cmp -s "$target/tools/$1.new" "$target/tools/$1" || rm -rf "$target"/dist/build/llama-cpp-sys-2-*/
+    mv "$target/tools/$1.new" "$target/tools/$1"
     chmod +x "$target/tools/$1"
     echo "$target/tools/$1"
 }
