@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-engines test-onnx-real check deny pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-onnx-real check deny pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -43,6 +43,9 @@ test-short: build models ## a few minutes of it: the loop's properties, and the 
 
 test-fresh: ## the README's commands on four machines with nothing on them (root; half an hour)
 	@scripts/rooms/fresh.sh
+
+test-vulkan: build models ## a build for Vulkan on a driver without a GPU (root; a quarter of an hour)
+	@scripts/rooms/vulkan.sh
 
 test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the program of make dist; half an hour
 	@scripts/test_cpus.sh
@@ -119,7 +122,7 @@ bench-llama-server: build models ## the bare engine beside llama-server, in turn
 bench-onnx: build models onnxruntime ## the ONNX engine beside a bare Python loop, in turn
 	scripts/onnx/bench.sh $(TANDEM)
 
-$(ENV): scripts/setup/setup.sh
+$(ENV): scripts/setup/setup.sh scripts/setup/libclang.py
 	@scripts/setup/setup.sh
 
 clean: ## remove what was built; models stay

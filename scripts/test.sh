@@ -3,7 +3,7 @@
 # properties and the program with real models, to see on a new machine that it works.
 set -u
 cd "$(dirname "$0")/.."
-. .venv/env
+. .venv/env || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
@@ -25,6 +25,14 @@ if [ "${1:-}" = short ]; then
     counts
     exit "$status"
 fi
+# A documented command is tried as it is written, with curl.
+command -v curl >/dev/null || {
+    [ "$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq curl
+} >&2 || {
+    echo "curl is missing: install it (Debian: apt-get install curl), then run make test again" >&2
+    exit 1
+}
+try scripts/setup/test.sh
 # First: it leaves the program without the workshop behind, and the next line makes the whole one again.
 try cargo test --release --package tandem-cli --no-default-features --test no_lab
 programs --no-run || exit 1

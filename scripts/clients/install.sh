@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Brings the clients people use, pinned: those of OpenAI, Anthropic and Ollama and LangChain for Python
-# into .venv/clients, and the first three for Node beside their tests. Once: what was installed from is kept, and the same means nothing
-# to do.
+# into .venv/clients, and the first three for Node beside their tests. Once: what was installed from is
+# kept, and the same means nothing to do.
 set -eu
 cd "$(dirname "$0")/../.."
 python=.venv/clients/python
 if ! cmp -s scripts/clients/requirements.txt "$python/from"; then
     echo "set-up: clients for Python" >&2
-    rm -rf "$python"
-    python3 -m venv "$python"
+    scripts/venv.sh "$python"
     "$python/bin/pip" install -q -r scripts/clients/requirements.txt >&2
     cp scripts/clients/requirements.txt "$python/from"
 fi

@@ -8,8 +8,7 @@ engine=$1
 home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
 venv=$home/engines/$engine
 if [ ! -e "$venv/ready" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv" >&2
+    "$(dirname "$0")/../venv.sh" "$venv"
     "$venv/bin/pip" install -q uv==0.13.7 >&2
     overrides=$venv/overrides.txt
     : >"$overrides"

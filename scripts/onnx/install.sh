@@ -8,8 +8,7 @@ home=${TANDEM_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tandem}
 kind=${1:-tools}
 venv=$home/engines/onnx-$kind
 if [ ! -e "$venv/ready" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv" >&2
+    "$(dirname "$0")/../venv.sh" "$venv"
     packages='onnxruntime==1.31.1 onnx==1.23.2 numpy==2.4.6'
     if [ "$kind" = builder ]; then
         packages="$packages onnxruntime-genai==0.18.0 onnx-ir==1.1.0 torch==2.15.0"

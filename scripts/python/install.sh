@@ -6,7 +6,6 @@ cd "$(dirname "$0")/../.."
 python=.venv/python
 cmp -s scripts/python/requirements.txt "$python/from" && exit
 echo "set-up: maturin, pytest, mypy and a notebook's kernel for Python" >&2
-rm -rf "$python"
-python3 -m venv "$python"
+scripts/venv.sh "$python"
 "$python/bin/pip" install -q -r scripts/python/requirements.txt >&2
 cp scripts/python/requirements.txt "$python/from"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Does the README hold on a machine that has nothing of this one? Four rooms, each a Debian of its own:
-# in the bare one the README's first command, whole, and a short form of the second; in the others the
-# first command as far as llama.cpp and its bindings, which is where a set-up goes wrong. Prints a
-# table; exit code 1 if a room fails. `fresh.sh bare user` runs only those rooms.
+# in the bare one the README's two commands and a short form of the tests; in the others the first
+# command as far as llama.cpp and its bindings, which is where a set-up goes wrong. Prints a table; exit
+# code 1 if a room fails. `fresh.sh bare user` runs only those rooms.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . scripts/rooms/room.sh
@@ -12,14 +12,6 @@ wanted=${*:-bare libclang-cpp user full}
 table=$(mktemp)
 status=0
 
-# The checkout as it would be committed now.
-copy_checkout() {
-    local folder=$1
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -C "$folder" -xf -
-}
-
 # try NAME USER "PACKAGES" COMMAND PROOF: makes the room and runs the command there; PROOF is a
 # command on .venv/env and the log, which says whether the set-up did what that room is for.
 try() {
@@ -27,7 +19,7 @@ try() {
     case " $wanted " in *" $name "*) ;; *) return ;; esac
     room=$rooms/$name
     room_make "$room" "$suite" $packages
-    copy_checkout "$room/room/tandem"
+    room_copy_checkout "$room/room/tandem"
     chroot "$room" chown -R "$user" /room/tandem
     [ "$user" = root ] || chroot "$room" sh -c 'chmod 700 /usr/bin/apt*'
     echo "== $name ($suite and: ${packages:-nothing}), as $user"
@@ -54,7 +46,8 @@ as_far_as_bindings='make bindings & building=$!
     . .venv/env && cmake --version'
 
 try bare root "make" \
-    'started=$SECONDS && make demo && echo "room: make demo took $((SECONDS - started)) s" && make test-short' \
+    'started=$SECONDS && make demo && echo "room: make demo took $((SECONDS - started)) s" && make test-short &&
+        make install PREFIX=/room/installed && /room/installed/bin/tandem run --pair tiny --mode small --max-tokens 4 hi' \
     'grep -q "tokens/s" "$log" && grep -Eq "[1-9][0-9]* passed, 0 failed" "$log"'
 try libclang-cpp root "make g++ cmake python3-pip libclang-cpp14" \
     "$as_far_as_bindings" \

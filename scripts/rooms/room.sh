@@ -87,3 +87,11 @@ room_run() {
                 PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
                 bash -c "cd $DIRECTORY && $COMMAND"'
 }
+
+# room_copy_checkout FOLDER: the checkout as it would be committed now.
+room_copy_checkout() {
+    local folder=$1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -C "$folder" -xf -
+}

@@ -39,9 +39,19 @@ spaced() { tr '\n' ' ' | sed 's/ $//'; }
 
 have cargo || fail "cargo is missing: install Rust with rustup (https://rustup.rs), then run make again"
 wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-found=$(cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')
+found=$(cargo --version 2>.venv/probe.log | sed 's/^cargo \([0-9.]*\).*/\1/')
+[ -n "$found" ] || {
+    cat .venv/probe.log >&2
+    fail "cargo does not run: run 'rustup default stable', then make again"
+}
 [ "$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)" = "$wanted" ] ||
     fail "this Rust is $found, and $wanted is needed: run 'rustup update', then make again"
+
+# Whoever names a library means that one: no other is looked for, and none that is brought would be used.
+[ -z "${LIBCLANG_PATH:-}" ] || find_libclang || {
+    cat .venv/libclang.log >&2
+    fail "LIBCLANG_PATH=$LIBCLANG_PATH names no libclang that works: unset it or correct it, then run make again"
+}
 
 [ -d "$wheels/cmake" ] && PATH="$wheels/cmake/data/bin:$PATH"
 want=$(missing | spaced)
@@ -54,6 +64,7 @@ fi
 case " $want " in
 *" g++ "*)
     cat .venv/probe.log >&2
+    ! grep -q "No space left" .venv/probe.log || fail "the disk of $PWD is full: make room, then run make again"
     fail "no C++ compiler works: install one (Debian: apt-get install g++), then run make again"
     ;;
 *" python3-pip "*) fail "python3 with pip is missing: install it (Debian: apt-get install python3-pip), then run make again" ;;
@@ -77,6 +88,7 @@ fi
         read -r library
         read -r headers || true
     } <.venv/libclang
+    echo "[ -e \"$library\" ] || { echo \"set-up: $library is gone: run 'rm $PWD/$env', then make again\" >&2; return 1; }"
     echo "export LIBCLANG_PATH=\"$library\""
     [ -z "$headers" ] || echo "export BINDGEN_EXTRA_CLANG_ARGS=\"-I$headers\""
 } >"$env.new"
