@@ -47,9 +47,10 @@ await run({
     assert.fail('the text went on without its reader');
   },
   async stop() {
-    // A letter that no answer is without.
-    const answer = await client.chat.completions.create({ ...settings, stop: ['a'] });
-    assert.doesNotMatch(answer.choices[0].message.content, /a/);
+    // Commas only, on every CPU: a bias makes any other token impossible.
+    const comma = { logit_bias: { 28: 100 }, max_tokens: 8 };
+    const answer = await client.chat.completions.create({ ...settings, ...comma, stop: [',,,'] });
+    assert.equal(answer.choices[0].message.content, '');
     assert.equal(answer.choices[0].finish_reason, 'stop');
   },
   async a_schema() {

@@ -12,6 +12,8 @@ url, key, model_wrong = sys.argv[1] + "/v1", sys.argv[2], "gpt-4o"
 client = openai.OpenAI(base_url=url, api_key=key, max_retries=0)
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 SETTINGS = {"temperature": 0, "max_tokens": 24, "model": "tandem-small"}
+# The token of a comma in the small model's vocabulary.
+COMMA = "28"
 LIKELY = {"logprobs": True, "top_logprobs": 2}
 
 
@@ -58,12 +60,15 @@ def the_stream_helper():
 
 
 def stop_and_length():
-    # A letter that no answer is without.
-    answer = client.chat.completions.create(messages=QUESTION, stop="a", **SETTINGS)
-    assert answer.choices[0].finish_reason == "stop"
-    assert "a" not in answer.choices[0].message.content
-    short = client.chat.completions.create(messages=QUESTION, **{**SETTINGS, "max_tokens": 2})
-    assert short.choices[0].finish_reason == "length"
+    # Commas only, and for ever, on every CPU: a bias makes any other token impossible.
+    def commas(**settings):
+        wishes = {**SETTINGS, "logit_bias": {COMMA: 100}, **settings}
+        return client.chat.completions.create(messages=QUESTION, **wishes).choices[0]
+
+    short = commas(max_tokens=2)
+    assert (short.finish_reason, short.message.content) == ("length", ",,")
+    stopped = commas(max_tokens=8, stop=",,,")
+    assert (stopped.finish_reason, stopped.message.content) == ("stop", "")
 
 
 def several_choices_and_logprobs():

@@ -45,11 +45,18 @@ def test_its_score_decides(pair: tandem.Tandem) -> None:
 
 
 def test_top1_in_python_judges_like_top1(pair: tandem.Tandem) -> None:
-    answer = pair.answer(QUESTION, router="top1", threshold=0)
-    own = pair.answer(QUESTION, router=lambda hidden, features: float(features[0]), threshold=0)
-    # Read in the same batches, both texts are the edge's.
-    for ours, theirs in zip(own.tokens[:3], answer.tokens[:3]):
-        assert ours.score == pytest.approx(theirs.score, abs=0.05)
+    def first(hidden: Array, features: Array) -> float:
+        return float(features[0])
+
+    for answer in (
+        pair.answer(QUESTION, router=first, threshold=0, alternatives=1),
+        pair.answer(QUESTION, router="top1", threshold=0, alternatives=1),
+    ):
+        assert answer.tokens
+        for token in answer.tokens:
+            assert token.logprob is not None
+            # Both judge by the probability of the token that the edge chose.
+            assert token.score == pytest.approx(np.exp(token.logprob), abs=1e-3)
 
 
 def test_a_pair_of_its_own() -> None:

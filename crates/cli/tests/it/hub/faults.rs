@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    process::Stdio,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -89,6 +89,22 @@ fn a_server_that_stalls_is_given_up() {
     assert!(done.err.contains("HF_HUB_DOWNLOAD_TIMEOUT"), "{}", done.err);
     assert!(started.elapsed() < Duration::from_secs(30));
     machine.assert_nothing_whole();
+}
+
+#[test]
+fn a_slow_server_is_waited_for_and_a_terminal_sees_how_long() {
+    let machine = published();
+    machine.hub.fault(Fault::Slow);
+    let line = format!("{} pull {NAME}", env!("CARGO_BIN_EXE_tandem"));
+    let mut command = machine.guard(Command::new("script"));
+    // All of it takes four times as long as a pause may take.
+    command.args(["-qec", &line, "/dev/null"]).env("HF_HUB_DOWNLOAD_TIMEOUT", "1");
+    let done = command.env("COLUMNS", "100").stdin(Stdio::null()).output().unwrap();
+    let shown = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{shown}");
+    assert_eq!(fs::read(blob(&machine)).unwrap(), fake_gguf(4, SIZE));
+    let progress = |words: &[&str]| shown.split('\r').any(|l| words.iter().all(|w| l.contains(w)));
+    assert!(progress(&["of 292.97 KiB", "KiB/s", "left"]), "{shown:?}");
 }
 
 #[test]
@@ -180,7 +196,8 @@ fn what_is_gated_says_what_to_do_and_the_token_stays_with_the_hub() {
 fn what_is_not_there_is_said_so() {
     let machine = published();
     let endpoint = machine.hub.endpoint.clone();
-    machine.refused("hf:test/nothing", &["there is no model test/nothing", &endpoint]);
+    let said = machine.refused("hf:test/nothing", &["there is no model test/nothing", &endpoint]);
+    assert_eq!(said.lines().count(), 1, "{said}");
     machine.refused("hf:test/tiny-GGUF:other.gguf", &["has no other.gguf", "tiny-Q8_0.gguf"]);
     // Listed, but gone when it is asked for.
     machine.hub.list_also("test/gone", "gone.gguf");

@@ -26,6 +26,8 @@ pub enum Fault {
     Cut(usize),
     /// Nothing more comes after this many bytes.
     Hang(usize),
+    /// Twenty thousand bytes come at a time, three times a second.
+    Slow,
     /// One byte is another.
     WrongBytes,
     /// Ranges are not understood.
@@ -278,7 +280,15 @@ fn serve_large(mut stream: TcpStream, shared: &Mutex<State>, request: &Request) 
     };
     let head =
         format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..whole])));
+    let piece = if fault == Fault::Slow { 20_000 } else { whole.max(1) };
+    let mut sent = stream.write_all(head.as_bytes());
+    for part in body[..whole].chunks(piece) {
+        if fault == Fault::Slow {
+            thread::sleep(Duration::from_millis(300));
+        }
+        sent = sent.and_then(|()| stream.write_all(part));
+    }
+    drop(sent);
     shared.lock().unwrap().sent += whole;
     if matches!(fault, Fault::Hang(_)) {
         thread::sleep(Duration::from_secs(60));

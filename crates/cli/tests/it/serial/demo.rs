@@ -31,13 +31,23 @@ fn two_questions_three_answers_each_a_table_and_a_sentence() {
     assert!(rows(&done.out, "small").iter().all(|row| row.contains(" 0.0 %")), "{}", done.out);
     assert!(rows(&done.out, "small").iter().all(|row| row.ends_with(" 0 bytes")), "{}", done.out);
     assert!(rows(&done.out, "large").iter().all(|row| row.contains("100.0 %")), "{}", done.out);
-    assert!(rows(&done.out, "joint")[1].contains("mountain (e), right"), "{}", done.out);
     for mode in ["small", "joint", "large"] {
-        let marks: Vec<_> = answers(&done.out, mode).iter().map(|a| a.contains('⟦')).collect();
-        assert_eq!(marks, [mode == "joint"; 2], "{mode} in {}", done.out);
+        let marked = answers(&done.out, mode).into_iter().map(|a| a.contains('⟦'));
+        let asked = rows(&done.out, mode).into_iter().map(|row| !row.contains(" 0.0 %"));
+        assert!(marked.eq(asked.map(|asked| asked && mode == "joint")), "{mode} in {}", done.out);
     }
-    assert_eq!(done.out.matches("With ").count(), 3, "{}", done.out);
-    assert!(done.out.contains("gave the large model's answer, mountain (e)"), "{}", done.out);
+    // What the models conclude hangs on the CPU; what is said of it follows from the table.
+    let concluded = |mode| {
+        let row = rows(&done.out, mode)[1].trim_start_matches(mode).trim_start();
+        let (choice, verdict) = row.split_once("   ").unwrap().0.trim().rsplit_once(", ").unwrap();
+        assert_eq!(verdict == "right", choice == "mountain (e)", "{}", done.out);
+        assert!(["right", "wrong"].contains(&verdict), "{}", done.out);
+        choice
+    };
+    concluded("small");
+    let (joint, large) = (concluded("joint"), concluded("large"));
+    let same = done.out.contains(&format!("joint gave the large model's answer, {large}"));
+    assert_eq!(same, joint == large && joint != "none", "{}", done.out);
     assert_eq!(done.out.matches("holds over a long run").count(), 2, "{}", done.out);
 }
 

@@ -28,6 +28,9 @@ fn a_pulled_gguf_model_runs_by_its_name_without_a_socket() {
     let named = machine.run(&[&run[..], &[small.to_str().unwrap(), "hi"]].concat()).json();
     assert_eq!(pulled["tokens"].as_array().unwrap().len(), 4);
     assert_eq!(pulled["text"], named["text"]);
+    let cloud = ["run", "--mode", "large", "--max-tokens", "4", "--json", "--cloud-model"];
+    let large = machine.run(&[&cloud[..], &["hf:test/smol", "hi"]].concat()).json();
+    assert_eq!(large["stats"]["cloud_tokens"], 4, "{large}");
 
     machine.hub.take_log();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/no_sockets.py");
