@@ -71,5 +71,26 @@ else
     passed=$((passed + 1))
     echo "ok    a libclang that was removed"
 fi
+# A configuration of AMX must reach its instruction whole: cargo names the folder of the corrected header.
+cat >"$scratch/amx.cpp" <<'END'
+#include <immintrin.h>
+struct Configuration { unsigned char head[16]; unsigned short bytes_a_row[16]; unsigned char rows[16]; };
+void load() {
+    Configuration configuration = {};
+    configuration.bytes_a_row[7] = 12345;
+    _tile_loadconfig(&configuration);
+}
+END
+# An older compiler knows no AMX and makes no code for it.
+if c++ -mamx-tile -E -x c++ /dev/null >"$scratch/log" 2>&1; then
+    corrected=$PWD/$(sed -n 's/^CPLUS_INCLUDE_PATH = { value = "\(.*\)", relative = true }/\1/p' .cargo/config.toml)
+    if CPLUS_INCLUDE_PATH=$corrected c++ -O3 -mamx-tile -S "$scratch/amx.cpp" -o "$scratch/amx.s" && grep -q 12345 "$scratch/amx.s"; then
+        passed=$((passed + 1))
+        echo "ok    a configuration of AMX is loaded whole"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  a configuration of AMX is loaded whole: what was written to it is left out"
+    fi
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -18,7 +18,10 @@ use crate::vocabulary::Tokenizer;
 const SHORT_TEXT: usize = 256;
 
 /// Room for that recursion over a whole piece of a long text. Only what is used takes memory.
-const STACK_BYTES: usize = 64 << 20;
+const TOKENIZE_STACK_BYTES: usize = 64 << 20;
+
+/// As much as a process gives its first thread.
+const LOAD_STACK_BYTES: usize = 8 << 20;
 
 pub struct Model {
     pub(super) model: NonNull<sys::llama_model>,
@@ -34,6 +37,13 @@ unsafe impl Sync for Model {}
 impl Model {
     /// Loads a GGUF file with this many layers on GPUs. Returns llama.cpp's reason if that fails.
     pub fn load(path: &Path, gpu_layers: usize) -> Result<Self, String> {
+        // For some CPUs llama.cpp packs the weights anew while it loads, with a team of OpenMP threads that
+        // lives as long as the thread it was made on. While two teams are there, OpenMP takes the
+        // cores for overloaded and lets waiting threads sleep, which costs two thirds of the speed.
+        on_thread("load", LOAD_STACK_BYTES, || Self::load_here(path, gpu_layers))
+    }
+
+    fn load_here(path: &Path, gpu_layers: usize) -> Result<Self, String> {
         start()?;
         let path = c_path(path)?;
         // SAFETY: the path outlives the call; the parameters are llama.cpp's own.
@@ -118,7 +128,7 @@ impl Tokenizer for Model {
             }
             Ok(tokens)
         };
-        on_large_stack(tokenize)
+        on_thread("tokenize", TOKENIZE_STACK_BYTES, tokenize)
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
@@ -178,13 +188,17 @@ impl Tokenizer for Model {
     }
 }
 
-/// Runs on a thread with room for the recursion of regular expressions.
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+/// Runs on a thread that ends with the work.
+fn on_thread<T: Send>(
+    name: &str,
+    stack: usize,
+    work: impl FnOnce() -> Result<T, String> + Send,
+) -> Result<T, String> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("tokenize".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new().name(name.into()).stack_size(stack);
         let started = thread.spawn_scoped(scope, work);
-        let started = started.map_err(|e| format!("no thread to tokenize on: {e}"))?;
-        started.join().unwrap_or_else(|_| Err("the tokenizer failed".into()))
+        let started = started.map_err(|e| format!("no thread to {name} on: {e}"))?;
+        started.join().unwrap_or_else(|_| Err(format!("the attempt to {name} failed")))
     })
 }
 
