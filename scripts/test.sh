@@ -5,11 +5,13 @@ set -u
 cd "$(dirname "$0")/.."
 . .venv/env || exit 1
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.times"' EXIT
 status=0
 try() {
+    local started=$SECONDS
     "$@" 2>&1 | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || status=1
+    printf '%5d s  %s\n' $((SECONDS - started)) "$*" >>"$log.times"
 }
 programs() {
     # The Python package is built and tested by scripts/python/test.sh.
@@ -18,6 +20,7 @@ programs() {
 counts() {
     awk '/^test result:/ { p += $4; f += $6 } /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
         END { printf "\nin all: %d passed, %d failed\n", p, f }' "$log"
+    cat "$log.times"
 }
 if [ "${1:-}" = short ]; then
     try cargo test --release --no-fail-fast --package tandem-decode
