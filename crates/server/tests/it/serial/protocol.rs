@@ -171,7 +171,7 @@ async fn a_lower_position_truncates_and_a_wrong_one_is_refused(transport: Transp
 
 async fn words_come_whole_and_look_ahead_does_not_stay(transport: Transport) {
     let peer = Peer::new(transport, small()).await;
-    let id = open_text(&peer, "The capital of France is Paris. The capital of Italy is").await;
+    let id = open_text(&peer, "The capital of Italy is Rome. The capital of France is").await;
     let answer = peer.next(&id, text(1, "", "")).await.unwrap();
     assert!(answer.tokens[0].logprob.unwrap().exp() > SURE, "{answer:?}");
     let word = joined(&answer);
