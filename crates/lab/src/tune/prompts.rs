@@ -7,11 +7,10 @@ use std::{
 
 use decode::Message;
 use engine::Model;
-use sha2::{Digest, Sha256};
 
 use crate::{
     Error,
-    eval::{AnswerStyle, Example},
+    eval::{AnswerStyle, Example, example::questions_digest},
 };
 
 /// Fewer prompts cannot be split into those that are learnt from, tuned with and judged on.
@@ -83,11 +82,7 @@ impl Prompts {
 
     /// Names all of them.
     pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for example in &self.examples {
-            hash.update(format!("{}\0{:?}\0", example.id, example.task));
-        }
-        decode::hex(&hash.finalize()[..8])
+        questions_digest(&self.examples)
     }
 }
 

@@ -12,9 +12,9 @@ use super::{
     REPO,
     machine::{Machine, files},
     published,
-    server::{COMMIT, Fault, Hub, fake_gguf, sha256},
+    server::{COMMIT, Fault, Hub, fake_gguf},
 };
-use crate::common::{Done, on_a_disk_of};
+use crate::common::{Done, on_a_disk_of, sha256};
 
 const NAME: &str = "hf:test/tiny-GGUF";
 const SIZE: usize = 300_000;
