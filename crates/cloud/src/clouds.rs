@@ -22,8 +22,8 @@ use crate::{
     Delay, Introduction, Opening, Remote,
     ask::OwnedAsk,
     group::CloudGroup,
-    patience::Waiting,
     protocol::{EdgeModel, Piece, ScoredToken},
+    waiting::Waiting,
 };
 
 /// How long a text that waits for its clouds leaves them alone.

@@ -14,7 +14,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     Cloud, Edge, Router, Session, SessionError, Step, Token, sampling,
-    speculation::{Place, Tip},
+    speculation::{StepAhead, Tip},
     trace::Source,
     transcript::NewTokens,
 };
@@ -46,7 +46,7 @@ struct Branch<E> {
     first: Token,
     likely: f32,
     tip: Tip,
-    path: VecDeque<Place>,
+    path: VecDeque<StepAhead>,
     /// What is read next.
     next: Option<Token>,
 }
@@ -65,7 +65,7 @@ impl<E> Branches<E> {
     }
 
     /// Forgets all of them; returns what was read in vain.
-    fn clear(&mut self) -> impl Iterator<Item = Place> + use<E> {
+    fn clear(&mut self) -> impl Iterator<Item = StepAhead> + use<E> {
         self.choices.clear();
         std::mem::take(&mut self.begun).into_iter().flat_map(|branch| branch.path)
     }
@@ -176,13 +176,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// What a branch goes on with; `None` where it ends.
     fn next_behind(&self, branch: &Branch<E>) -> Option<Token> {
-        let Some(place) = branch.path.back() else { return Some(branch.first) };
-        let places = branch.path.len();
-        let full = places >= LONGEST_BRANCH || self.read + places >= self.edge.context();
-        if full || self.asks_at(place, &branch.tip) {
+        let Some(ahead) = branch.path.back() else { return Some(branch.first) };
+        let count = branch.path.len();
+        let full = count >= LONGEST_BRANCH || self.read + count >= self.edge.context();
+        if full || self.asks_at(ahead, &branch.tip) {
             return None;
         }
-        let token = self.choose(&place.step, &branch.tip.written).ok()?;
+        let token = self.choose(&ahead.step, &branch.tip.written).ok()?;
         (!self.ends_with(token, &branch.tip)).then_some(token)
     }
 
@@ -197,18 +197,18 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 continue;
             };
             let Some(step) = steps.next().flatten() else {
-                for place in branch.path {
-                    self.transcript.add_void(place.times, false);
+                for ahead in branch.path {
+                    self.transcript.add_void(ahead.times, false);
                 }
                 continue;
             };
             let source = match branch.path.back() {
-                Some(place) => self.source(place, &branch.tip),
+                Some(ahead) => self.source(ahead, &branch.tip),
                 None => Source::Cloud,
             };
             self.extend(&mut branch.tip, token, source);
             self.transcript.edge_read(step.reading.tokens, 1, read + branch.path.len());
-            branch.path.push_back(self.place(token, step, ways));
+            branch.path.push_back(self.step_ahead(token, step, ways));
             self.branches.begun.push(branch);
         }
     }
@@ -218,20 +218,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let first = written.tokens.first().and_then(|piece| piece.id);
         let Some(first) = first.filter(|_| written.source == Source::Cloud) else { return false };
         let begins =
-            |branch: &Branch<E>| branch.path.front().is_some_and(|place| place.token == first);
+            |branch: &Branch<E>| branch.path.front().is_some_and(|ahead| ahead.token == first);
         let Some(at) = self.branches.begun.iter().position(begins) else { return false };
         let Branch { edge, path, .. } = self.branches.begun.swap_remove(at);
         self.edge = edge;
-        for place in self.ahead.replace(path) {
-            self.transcript.add_void(place.times, place.asked.is_some());
+        for ahead in self.ahead.replace(path) {
+            self.transcript.add_void(ahead.times, ahead.asked.is_some());
         }
         true
     }
 
     /// Forgets all branches: the text goes on, and not behind them.
     pub(crate) fn drop_branches(&mut self) {
-        for place in self.branches.clear() {
-            self.transcript.add_void(place.times, false);
+        for ahead in self.branches.clear() {
+            self.transcript.add_void(ahead.times, false);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The most places that are read ahead: each holds the logits of a whole vocabulary.
-const MAX_PLACES: usize = 64;
+const MAX_STEPS_AHEAD: usize = 64;
 
 /// What was read behind the place where the text stands.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Ahead {
     pub limit: usize,
     /// The places behind, in order. Where the edge has nothing unread, the first is where the text
     /// stands.
-    path: VecDeque<Place>,
+    path: VecDeque<StepAhead>,
     /// The ask that was made ahead for the place where the text stands.
     pub asked: Option<InFlight>,
     /// Whether that place was read ahead.
@@ -50,7 +50,7 @@ pub(crate) struct Ahead {
 }
 
 /// A position that the edge has read up to, and its score.
-pub(crate) struct Place {
+pub(crate) struct StepAhead {
     /// What the edge read to come here: its own choice at the place before.
     pub token: Token,
     pub step: Step,
@@ -120,21 +120,21 @@ impl Ahead {
 
     /// The asks made behind the place where the text stands.
     fn asks(&mut self) -> impl Iterator<Item = &mut InFlight> {
-        self.path.iter_mut().filter_map(|place| place.asked.as_mut())
+        self.path.iter_mut().filter_map(|ahead| ahead.asked.as_mut())
     }
 
     fn on_their_way(&self) -> usize {
-        let asks = self.path.iter().filter_map(|place| place.asked.as_ref());
+        let asks = self.path.iter().filter_map(|ahead| ahead.asked.as_ref());
         asks.filter(|ask| ask.is_on_its_way()).count()
     }
 
     /// How many of these tokens the edge went on with.
     fn common(&self, tokens: impl Iterator<Item = Token>) -> usize {
-        self.path.iter().zip(tokens).take_while(|(place, token)| place.token == *token).count()
+        self.path.iter().zip(tokens).take_while(|(ahead, token)| ahead.token == *token).count()
     }
 
     /// Goes on along another path; returns the one before it.
-    pub fn replace(&mut self, path: VecDeque<Place>) -> VecDeque<Place> {
+    pub fn replace(&mut self, path: VecDeque<StepAhead>) -> VecDeque<StepAhead> {
         std::mem::replace(&mut self.path, path)
     }
 
@@ -190,7 +190,7 @@ pub(crate) fn begin<R, C: Cloud>(
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// Reads up to where the text stands, unless that was read ahead.
     pub(crate) async fn arrive(&mut self) -> Result<(Step, Option<Score>, Times), SessionError> {
-        if let Some(Place { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
+        if let Some(StepAhead { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
             (self.ahead.asked, self.ahead.provisional) = (asked, true);
             return Ok((step, score, times));
         }
@@ -284,9 +284,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
         let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
         let mut source = Source::Cloud;
-        for place in &self.ahead.path {
-            self.extend(&mut tip, place.token, source);
-            source = self.source(place, &tip);
+        for ahead in &self.ahead.path {
+            self.extend(&mut tip, ahead.token, source);
+            source = self.source(ahead, &tip);
         }
         Some(tip)
     }
@@ -298,10 +298,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Who will have written the token behind this place. A word of the cloud's goes on as long as
     /// none can begin.
-    pub(crate) fn source(&self, place: &Place, tip: &Tip) -> Source {
-        let in_word = || self.eligible_behind(&place.step, &tip.written) == Some(false);
+    pub(crate) fn source(&self, ahead: &StepAhead, tip: &Tip) -> Source {
+        let in_word = || self.eligible_behind(&ahead.step, &tip.written) == Some(false);
         let last = tip.observed.last().map(|(_, source)| *source);
-        if place.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
+        if ahead.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
             Source::Cloud
         } else {
             Source::Edge
@@ -311,15 +311,15 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// The token to read next, ahead of the text; asks at the last place first, if that is to be.
     /// `None` where it cannot go on for now.
     fn go_on(&mut self, step: &Step, tip: &mut Tip) -> Result<Option<Token>, SessionError> {
-        let places = self.ahead.path.len();
-        if places >= MAX_PLACES || self.read + places >= self.edge.context() {
+        let count = self.ahead.path.len();
+        if count >= MAX_STEPS_AHEAD || self.read + count >= self.edge.context() {
             return Ok(None);
         }
         if !self.ask_ahead(tip) {
             return Ok(None);
         }
         let (here, source) = match self.ahead.path.back() {
-            Some(place) => (&place.step, self.source(place, tip)),
+            Some(ahead) => (&ahead.step, self.source(ahead, tip)),
             None => (step, Source::Cloud),
         };
         let token = self.choose(here, &tip.written)?;
@@ -338,29 +338,29 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Whether the text would ask at a place that was read ahead.
-    pub(crate) fn asks_at(&self, place: &Place, tip: &Tip) -> bool {
-        let (Some(routing), Some(score)) = (&self.routing, place.score) else { return false };
+    pub(crate) fn asks_at(&self, ahead: &StepAhead, tip: &Tip) -> bool {
+        let (Some(routing), Some(score)) = (&self.routing, ahead.score) else { return false };
         let decision = routing.policy.threshold_after(&tip.observed).decide(score);
-        decision == Decision::Ask && self.eligible_behind(&place.step, &tip.written) != Some(false)
+        decision == Decision::Ask && self.eligible_behind(&ahead.step, &tip.written) != Some(false)
     }
 
     /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
     /// has to wait, because enough asks are on their way.
     fn ask_ahead(&mut self, tip: &Tip) -> bool {
         let on_their_way = 1 + self.ahead.on_their_way();
-        let Some(place) = self.ahead.path.back() else { return true };
-        if place.asked.is_some() || !self.asks_at(place, tip) {
+        let Some(ahead) = self.ahead.path.back() else { return true };
+        if ahead.asked.is_some() || !self.asks_at(ahead, tip) {
             return true;
         }
         if on_their_way >= self.ahead.limit {
             return false;
         }
         let how = (self.wanted(), &self.sampling);
-        let (Some(place), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
+        let (Some(ahead), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
             return true;
         };
-        place.asked = begin(routing, how, Some(&place.step), &tip.written);
-        place.asked.is_some()
+        ahead.asked = begin(routing, how, Some(&ahead.step), &tip.written);
+        ahead.asked.is_some()
     }
 
     /// Reads one token ahead, if there is one, and one behind each branch that goes on, while the asks
@@ -399,20 +399,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if let (Some(token), Some(step)) = (token, token.and_then(|_| steps.next())) {
             let step = step?;
             self.transcript.edge_read(step.reading.tokens, 1, position);
-            let place = self.place(token, step, ways);
-            self.ahead.path.push_back(place);
+            let ahead = self.step_ahead(token, step, ways);
+            self.ahead.path.push_back(ahead);
         }
         self.grow(steps.map(Result::ok), ways);
         Ok(())
     }
 
     /// A place that was read in a batch of so many, each of which has its part of the time.
-    pub(crate) fn place(&self, token: Token, step: Step, ways: usize) -> Place {
+    pub(crate) fn step_ahead(&self, token: Token, step: Step, ways: usize) -> StepAhead {
         let (score, mut times) = self.score(&step);
         let part = u32::try_from(ways).unwrap_or(u32::MAX).max(1);
         times.edge_prefill /= part;
         times.edge_decode /= part;
-        Place { token, step, score, times, asked: None }
+        StepAhead { token, step, score, times, asked: None }
     }
 
     /// Waits until an answer comes: this one, or one behind it.
@@ -442,9 +442,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return;
         }
         // Inside a word of the cloud's nothing was to be decided.
-        for place in self.ahead.path.drain(..same.saturating_sub(1)) {
-            self.transcript.add_cost(place.times, None);
-            self.transcript.add_void_asks(usize::from(place.asked.is_some()));
+        for ahead in self.ahead.path.drain(..same.saturating_sub(1)) {
+            self.transcript.add_cost(ahead.times, None);
+            self.transcript.add_void_asks(usize::from(ahead.asked.is_some()));
         }
     }
 
@@ -462,8 +462,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.ahead.path.is_empty() {
             return;
         }
-        for place in self.ahead.path.drain(..) {
-            self.transcript.add_void(place.times, place.asked.is_some());
+        for ahead in self.ahead.path.drain(..) {
+            self.transcript.add_void(ahead.times, ahead.asked.is_some());
         }
         let read = self.edge.held().iter().take(self.read).copied().collect::<Vec<_>>();
         self.edge.keep_common(&read);

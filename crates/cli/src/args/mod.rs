@@ -300,12 +300,12 @@ pub struct CloudModelArgs {
     pub cloud_adapter: Vec<Adapter>,
 
     #[command(flatten)]
-    pub place: CloudPlaceArgs,
+    pub location: CloudLocationArgs,
 }
 
 /// Where the cloud is, and what happens when it fails.
 #[derive(Clone, Debug, ClapArgs)]
-pub struct CloudPlaceArgs {
+pub struct CloudLocationArgs {
     /// A remote cloud: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
     /// /v1/completions. Without it the large model runs in this process. Given several times: servers of
     /// the same model, each of which takes over where those before it fail

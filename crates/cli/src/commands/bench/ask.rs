@@ -87,7 +87,7 @@ fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
             Settings::in_process(Arc::new(Service::new(model, config)))
         }
     };
-    let AskConfig { deadline, on_error, delay, .. } = args.cloud.place.ask_config()?;
+    let AskConfig { deadline, on_error, delay, .. } = args.cloud.location.ask_config()?;
     let settings = Settings { deadline, on_error, delay, ..settings };
     Ok(Remote::new(settings, Opening::alone(prompt))?)
 }
