@@ -190,8 +190,9 @@ pub struct Token {
     /// What the form that the text is held to had to do with the token; absent where nothing.
     #[schema(nullable = false)]
     constrained: Option<Constrained>,
-    /// `text` on what the cloud wrote where ids cannot travel; no fault.
-    degraded: Option<Exchange>,
+    /// Whether ids or text were exchanged for it; on tokens of the cloud.
+    #[schema(nullable = false)]
+    exchange: Option<Exchange>,
     /// Where its time went; for a word of several tokens, all on the first.
     times: Times,
     /// On the first token of an answer of the cloud.

@@ -288,7 +288,7 @@ async fn where_vocabularies_differ_words_travel_as_text() {
         assert!(text.starts_with(&format!("{begun} Paris")), "{text}");
         let cloud = transcript.shown().iter().filter(|t| t.source == Source::Cloud);
         assert!(cloud.clone().count() > 0);
-        assert!(cloud.clone().all(|t| t.degraded == Some(Exchange::Text)));
+        assert!(cloud.clone().all(|t| t.exchange == Some(Exchange::Text)));
         // The first token of each word tells what the engine read for it.
         let asks: Vec<_> = cloud.filter_map(|t| t.cloud).collect();
         assert!(asks[1..].iter().all(|u| u.cached.unwrap() > 20), "{asks:?}");
