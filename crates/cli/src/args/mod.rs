@@ -263,7 +263,7 @@ pub struct PairArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The pair of models that are used where none are named: a name from `tandem pull --list`. The
+    /// The pair of models to use where none are named: a name from `tandem pull --list`. The
     /// default is TANDEM_PAIR, else the catalog's
     #[arg(long, value_name = "NAME", help_heading = "Models")]
     pub pair: Option<String>,
@@ -351,7 +351,7 @@ pub struct CloudLocationArgs {
 
     /// Behind how many of its other choices the small model may go on too while it waits: as many as are
     /// worth the time on this machine. Only where one text is made at a time, and not with ONNX; choices
-    /// that are as good as equal may fall otherwise
+    /// that are almost equal may be decided differently
     #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 3>, help_heading = "Cloud")]
     pub branches: usize,
 

@@ -58,7 +58,8 @@ pub async fn tune(args: TuneArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let kept = || say(&format!("what was done is in {}; the same command resumes", work.display()));
+    let kept =
+        || say(&format!("what was done so far is in {}; the same command resumes", work.display()));
     let tuned = tokio::select! {
         tuned = run(&tandem, config, Arc::new(TerminalProgress::default())) => tuned,
         _ = tokio::signal::ctrl_c() => {
@@ -105,7 +106,7 @@ fn show(tuned: &Tuned, as_json: bool) -> anyhow::Result<()> {
             "no answers were judged: none is right or wrong, and the cloud gives no likelihoods",
         ),
     }
-    say(&format!("{} is about it", page.display()));
+    say(&format!("the report is {}", page.display()));
     say(&format!("use it with --preset {}", folder.display()));
     Ok(())
 }

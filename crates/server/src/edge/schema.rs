@@ -95,9 +95,9 @@ pub struct Stats {
     tokens: usize,
     /// Of them, from the cloud.
     cloud_tokens: usize,
-    /// Of them, from the edge because the cloud could not be had.
+    /// Of them, from the edge because the cloud could not be reached.
     fallback_tokens: usize,
-    /// Whether the text ends where it does because the cloud could not be had.
+    /// Whether the text ends where it does because the cloud could not be reached.
     fallback_end: bool,
     /// Tokens from the cloud, divided by all.
     routed_share: f64,
@@ -119,7 +119,7 @@ pub struct Stats {
     edge_prefilled: usize,
     /// Tokens of the prompt it found in its cache instead.
     edge_cached: usize,
-    /// Times the edge stood in for a cloud that could not be had.
+    /// Times the edge stood in for a cloud that could not be reached.
     fallbacks: usize,
     /// Tokens that the edge had gone on to before it was certain that the text would come there.
     provisional_tokens: usize,

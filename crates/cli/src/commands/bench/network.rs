@@ -347,7 +347,7 @@ fn print(
     tandem: &Tandem,
     (prompts, json): (usize, bool),
 ) -> anyhow::Result<()> {
-    // How often the answer was what the small model had gone on with: no more can be hidden wholly.
+    // How often the small model had read on behind what the answer was: no more can be hidden wholly.
     let (mut confirmed, mut branch, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0, 0);
     for stats in runs.iter().flatten().flat_map(|run| &run.stats) {
         confirmed += stats.confirmed_asks;
@@ -371,8 +371,8 @@ fn print(
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{prompts} prompts, router {}, {:.1} % from the cloud; {:.0} % of answers were what the small \
-         model had gone on with, {:.0} % another choice that it had gone on with too",
+        "{prompts} prompts, router {}, {:.1} % from the cloud; {:.0} % of answers were the choice \
+         behind which the small model had read on, {:.0} % another choice behind which it had read on too",
         tandem.routers().own(),
         share * 100.0,
         expected * 100.0,
