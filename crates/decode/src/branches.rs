@@ -40,7 +40,7 @@ pub(crate) struct Branches<E> {
     pub costs: Costs,
 }
 
-/// One of them.
+/// A choice that is not the text's own, with a cache in which the edge goes on behind it.
 struct Branch<E> {
     edge: E,
     first: Token,

@@ -79,7 +79,8 @@ fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// As Python warns.
+/// Warns as Python does: shown once for each line that causes it, and turned off or into an error by
+/// the caller's filters.
 pub fn warn(py: Python<'_>, words: &str) -> PyResult<()> {
     let words = std::ffi::CString::new(words).map_err(usage)?;
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &words, 2)
@@ -90,7 +91,7 @@ pub fn mode(text: Option<&str>) -> PyResult<Option<Mode>> {
     text.map(str::parse).transpose().map_err(usage)
 }
 
-/// A threshold that is one.
+/// Refuses what is not a threshold from 0 to 1 in the words of the command line.
 pub fn threshold(value: Option<f32>) -> PyResult<Option<Threshold>> {
     value.map(Threshold::new).transpose().map_err(usage)
 }

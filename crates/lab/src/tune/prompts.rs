@@ -37,7 +37,7 @@ impl Prompts {
         examples.retain(|example| seen.insert(example.prompt().trim().to_owned()));
         let mut left_out = vec![];
         if examples.len() < all {
-            left_out.push(format!("duplicate prompts: {}", all - examples.len()));
+            left_out.push(format!("duplicates of other prompts ({})", all - examples.len()));
         }
         examples.truncate(limit.unwrap_or(usize::MAX));
         // Results are kept by id.
@@ -108,7 +108,7 @@ mod tests {
         .unwrap();
         let ids: Vec<_> = read.examples.iter().map(|e| e.id.as_str()).collect();
         assert_eq!(ids, ["a", "a (2)"]);
-        assert_eq!(read.left_out, ["duplicate prompts: 1"]);
+        assert_eq!(read.left_out, ["duplicates of other prompts (1)"]);
     }
 
     #[test]
