@@ -104,9 +104,9 @@ impl Clouds {
         (&self.group, &mut self.remotes)
     }
 
-    /// See [`Remote::meet`]: the cloud that has the conversation.
-    pub async fn meet(&self) -> Result<Introduction, CloudError> {
-        self.remote(self.current())?.meet().await
+    /// See [`Remote::identify`]: the cloud that has the conversation.
+    pub async fn identify(&self) -> Result<Introduction, CloudError> {
+        self.remote(self.current())?.identify().await
     }
 
     /// See [`Remote::share`].

@@ -167,7 +167,7 @@ impl Remote {
     }
 
     /// Who answers, and what it has in common with the edge.
-    pub async fn meet(&self) -> Result<Introduction, CloudError> {
+    pub async fn identify(&self) -> Result<Introduction, CloudError> {
         match self.client().await? {
             Client::Tandem(client) => {
                 let health = client.health().await?;
@@ -305,7 +305,7 @@ impl Remote {
     async fn ask_once(&self, ask: &OwnedAsk, within: Duration) -> Result<Answer, CloudError> {
         let probing = lock(&self.breaker).is_probing();
         if !self.is_open() {
-            self.meet_again().await?;
+            self.open_again().await?;
         } else if probing {
             self.ping().await?;
         }
@@ -337,7 +337,7 @@ impl Remote {
 
     /// Opens the conversation again with whoever answers now. What travels must be what travelled
     /// before: ids of another vocabulary would pass for ours.
-    async fn meet_again(&self) -> Result<(), CloudError> {
+    async fn open_again(&self) -> Result<(), CloudError> {
         let _opening = self.state.opening.lock().await;
         if self.is_open() {
             return Ok(());

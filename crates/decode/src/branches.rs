@@ -14,7 +14,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     Cloud, Edge, Router, Session, SessionError, Step, Token, sampling,
-    speculation::{StepAhead, Tip},
+    speculation::{ExpectedText, StepAhead},
     trace::Source,
     transcript::NewTokens,
 };
@@ -45,7 +45,7 @@ struct Branch<E> {
     edge: E,
     first: Token,
     likely: f32,
-    tip: Tip,
+    expected: ExpectedText,
     path: VecDeque<StepAhead>,
     /// What is read next.
     next: Option<Token>,
@@ -163,9 +163,17 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let Some((token, likely)) = self.branches.choices.pop_front() else { return };
         match self.edge.fork(self.read).await {
             Some(edge) => {
-                let tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
+                let expected =
+                    ExpectedText { written: self.transcript.written().clone(), observed: vec![] };
                 let (path, next) = (VecDeque::new(), Some(token));
-                self.branches.begun.push(Branch { edge, first: token, likely, tip, path, next });
+                self.branches.begun.push(Branch {
+                    edge,
+                    first: token,
+                    likely,
+                    expected,
+                    path,
+                    next,
+                });
             }
             None => {
                 self.branches.limit = 0;
@@ -179,11 +187,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let Some(ahead) = branch.path.back() else { return Some(branch.first) };
         let count = branch.path.len();
         let full = count >= LONGEST_BRANCH || self.read + count >= self.edge.context();
-        if full || self.asks_at(ahead, &branch.tip) {
+        if full || self.asks_at(ahead, &branch.expected) {
             return None;
         }
-        let token = self.choose(&ahead.step, &branch.tip.written).ok()?;
-        (!self.ends_with(token, &branch.tip)).then_some(token)
+        let token = self.choose(&ahead.step, &branch.expected.written).ok()?;
+        (!self.ends_with(token, &branch.expected)).then_some(token)
     }
 
     /// Goes on with what was read behind the branches. One that failed is given up: nothing depends on
@@ -203,10 +211,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 continue;
             };
             let source = match branch.path.back() {
-                Some(ahead) => self.source(ahead, &branch.tip),
+                Some(ahead) => self.source(ahead, &branch.expected),
                 None => Source::Cloud,
             };
-            self.extend(&mut branch.tip, token, source);
+            self.extend(&mut branch.expected, token, source);
             self.transcript.edge_read(step.reading.tokens, 1, read + branch.path.len());
             branch.path.push_back(self.step_ahead(token, step, ways));
             self.branches.begun.push(branch);
@@ -214,7 +222,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Goes over to the branch that begins with what the cloud has written; `false` where none does.
-    pub(crate) fn go_over(&mut self, written: &NewTokens) -> bool {
+    pub(crate) fn switch_to_branch(&mut self, written: &NewTokens) -> bool {
         let first = written.tokens.first().and_then(|piece| piece.id);
         let Some(first) = first.filter(|_| written.source == Source::Cloud) else { return false };
         let begins =

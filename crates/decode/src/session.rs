@@ -425,7 +425,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
-        let branch = self.go_over(&written);
+        let branch = self.switch_to_branch(&written);
         let speculation = self.ahead.judge(&written, branch);
         if let Some(speculation) = speculation {
             self.transcript.add_speculation(speculation);

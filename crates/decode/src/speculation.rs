@@ -159,7 +159,7 @@ impl Ahead {
 }
 
 /// The text as it would be at the last place that was read ahead, if everything is confirmed.
-pub(crate) struct Tip {
+pub(crate) struct ExpectedText {
     pub written: Written,
     /// What the budget would have seen since the text that is accepted.
     pub observed: Vec<(usize, Source)>,
@@ -252,20 +252,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Poll::Ready(())
         })
         .await;
-        let mut tip = if asked.is_on_its_way() { self.tip() } else { None };
-        if tip.is_some() {
+        let mut expected = if asked.is_on_its_way() { self.expected_text() } else { None };
+        if expected.is_some() {
             self.look_around(step)?;
         }
         let answer = loop {
             if let InFlight::Arrived(answer) = asked {
                 break answer;
             }
-            let next = match &mut tip {
-                Some(tip) => self.go_on(step, tip)?,
+            let next = match &mut expected {
+                Some(expected) => self.go_on(step, expected)?,
                 None => None,
             };
             let begun = Instant::now();
-            let branches = tip.is_some() && self.branch_out(next.is_some()).await;
+            let branches = expected.is_some() && self.branch_out(next.is_some()).await;
             if next.is_some() || branches {
                 self.read_ahead(next, &mut asked).await?;
                 busy += begun.elapsed();
@@ -278,29 +278,30 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
     /// waits.
-    fn tip(&self) -> Option<Tip> {
+    fn expected_text(&self) -> Option<ExpectedText> {
         if self.ahead.limit == 0 || self.form.is_some() {
             return None;
         }
-        let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
+        let mut expected =
+            ExpectedText { written: self.transcript.written().clone(), observed: vec![] };
         let mut source = Source::Cloud;
         for ahead in &self.ahead.path {
-            self.extend(&mut tip, ahead.token, source);
-            source = self.source(ahead, &tip);
+            self.extend(&mut expected, ahead.token, source);
+            source = self.source(ahead, &expected);
         }
-        Some(tip)
+        Some(expected)
     }
 
-    pub(crate) fn extend(&self, tip: &mut Tip, token: Token, source: Source) {
-        tip.written.push(Some(token), &self.vocabulary.piece(token));
-        tip.observed.push((1, source));
+    pub(crate) fn extend(&self, expected: &mut ExpectedText, token: Token, source: Source) {
+        expected.written.push(Some(token), &self.vocabulary.piece(token));
+        expected.observed.push((1, source));
     }
 
     /// Who will have written the token behind this place. A word of the cloud's goes on as long as
     /// none can begin.
-    pub(crate) fn source(&self, ahead: &StepAhead, tip: &Tip) -> Source {
-        let in_word = || self.eligible_behind(&ahead.step, &tip.written) == Some(false);
-        let last = tip.observed.last().map(|(_, source)| *source);
+    pub(crate) fn source(&self, ahead: &StepAhead, expected: &ExpectedText) -> Source {
+        let in_word = || self.eligible_behind(&ahead.step, &expected.written) == Some(false);
+        let last = expected.observed.last().map(|(_, source)| *source);
         if ahead.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
             Source::Cloud
         } else {
@@ -310,46 +311,51 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// The token to read next, ahead of the text; asks at the last place first, if that is to be.
     /// `None` where it cannot go on for now.
-    fn go_on(&mut self, step: &Step, tip: &mut Tip) -> Result<Option<Token>, SessionError> {
+    fn go_on(
+        &mut self,
+        step: &Step,
+        expected: &mut ExpectedText,
+    ) -> Result<Option<Token>, SessionError> {
         let count = self.ahead.path.len();
         if count >= MAX_STEPS_AHEAD || self.read + count >= self.edge.context() {
             return Ok(None);
         }
-        if !self.ask_ahead(tip) {
+        if !self.ask_ahead(expected) {
             return Ok(None);
         }
         let (here, source) = match self.ahead.path.back() {
-            Some(ahead) => (&ahead.step, self.source(ahead, tip)),
+            Some(ahead) => (&ahead.step, self.source(ahead, expected)),
             None => (step, Source::Cloud),
         };
-        let token = self.choose(here, &tip.written)?;
-        if self.ends_with(token, tip) {
+        let token = self.choose(here, &expected.written)?;
+        if self.ends_with(token, expected) {
             return Ok(None);
         }
-        self.extend(tip, token, source);
+        self.extend(expected, token, source);
         Ok(Some(token))
     }
 
     /// Whether there is nothing to read behind this token: it is the last that may be accepted.
-    pub(crate) fn ends_with(&self, token: Token, tip: &Tip) -> bool {
-        tip.observed.len() + 1 >= self.transcript.room()
+    pub(crate) fn ends_with(&self, token: Token, expected: &ExpectedText) -> bool {
+        expected.observed.len() + 1 >= self.transcript.room()
             || self.vocabulary.is_end(token)
-            || self.transcript.stops_in(&tip.written.text)
+            || self.transcript.stops_in(&expected.written.text)
     }
 
     /// Whether the text would ask at a place that was read ahead.
-    pub(crate) fn asks_at(&self, ahead: &StepAhead, tip: &Tip) -> bool {
+    pub(crate) fn asks_at(&self, ahead: &StepAhead, expected: &ExpectedText) -> bool {
         let (Some(routing), Some(score)) = (&self.routing, ahead.score) else { return false };
-        let decision = routing.policy.threshold_after(&tip.observed).decide(score);
-        decision == Decision::Ask && self.eligible_behind(&ahead.step, &tip.written) != Some(false)
+        let decision = routing.policy.threshold_after(&expected.observed).decide(score);
+        decision == Decision::Ask
+            && self.eligible_behind(&ahead.step, &expected.written) != Some(false)
     }
 
     /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
     /// has to wait, because enough asks are on their way.
-    fn ask_ahead(&mut self, tip: &Tip) -> bool {
+    fn ask_ahead(&mut self, expected: &ExpectedText) -> bool {
         let on_their_way = 1 + self.ahead.on_their_way();
         let Some(ahead) = self.ahead.path.back() else { return true };
-        if ahead.asked.is_some() || !self.asks_at(ahead, tip) {
+        if ahead.asked.is_some() || !self.asks_at(ahead, expected) {
             return true;
         }
         if on_their_way >= self.ahead.limit {
@@ -359,7 +365,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let (Some(ahead), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
             return true;
         };
-        ahead.asked = begin(routing, how, Some(&ahead.step), &tip.written);
+        ahead.asked = begin(routing, how, Some(&ahead.step), &expected.written);
         ahead.asked.is_some()
     }
 

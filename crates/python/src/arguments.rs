@@ -149,13 +149,13 @@ pub struct Overrides<'py> {
 }
 
 /// A request, and the router of this text alone, if it has one.
-pub struct Wanted {
+pub struct PreparedRequest {
     pub request: Request,
     own_router: Option<NamedRouter>,
 }
 
 impl Overrides<'_> {
-    pub fn request(self, prompt: PromptArgument, tandem: &Tandem) -> PyResult<Wanted> {
+    pub fn request(self, prompt: PromptArgument, tandem: &Tandem) -> PyResult<PreparedRequest> {
         let defaults = tandem.defaults();
         let budget = self.budget.map(Share::try_from).transpose().map_err(exception)?;
         let mut routing = RoutingOverrides {
@@ -187,11 +187,11 @@ impl Overrides<'_> {
             alternatives: self.alternatives,
             ..Request::chat(prompt.messages()?)
         };
-        Ok(Wanted { request, own_router })
+        Ok(PreparedRequest { request, own_router })
     }
 }
 
-impl Wanted {
+impl PreparedRequest {
     /// Begins the text.
     pub async fn begin(self, tandem: &Tandem) -> Result<tandem::Generation, tandem::Error> {
         let Self { request, own_router } = self;

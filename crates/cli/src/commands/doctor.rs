@@ -197,7 +197,7 @@ async fn check_cloud(
     let (group, remotes) = clouds.each();
     let several = remotes.len() > 1;
     for (at, remote) in remotes.iter_mut().enumerate() {
-        let Some(introduction) = meet(findings, remote, addresses.get(at), args).await else {
+        let Some(introduction) = identify(findings, remote, addresses.get(at), args).await else {
             continue;
         };
         try_out(findings, remote, &introduction).await;
@@ -214,13 +214,13 @@ async fn check_cloud(
 }
 
 /// Who answers, and what it has in common with the edge.
-async fn meet(
+async fn identify(
     findings: &mut Findings,
     remote: &Remote,
     address: Option<&Address>,
     args: &DoctorArgs,
 ) -> Option<Introduction> {
-    let introduction = match remote.meet().await {
+    let introduction = match remote.identify().await {
         Ok(introduction) => introduction,
         Err(error) => {
             findings.add("cloud", Level::Fail, error.to_string(), advice(&error));

@@ -62,7 +62,7 @@ async fn who_answers_is_found_out() {
     for dialect in Dialect::ALL {
         let fake = Fake::start(dialect, 1).await;
         let remote = fake.remote(fake.settings());
-        let introduction = remote.meet().await.unwrap();
+        let introduction = remote.identify().await.unwrap();
         assert_eq!(introduction.engine, dialect.engine());
         let matched = introduction.matched.unwrap();
         assert_eq!(matched.vocabulary.is_ok(), dialect != Dialect::OpenAi, "{matched:?}");

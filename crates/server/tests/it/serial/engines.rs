@@ -235,7 +235,7 @@ async fn a_started_engine_says_what_its_model_says() {
     let variable = |name| std::env::var(name).unwrap();
     let settings = with_key(&variable("TANDEM_ENGINE_URL"), &variable("TANDEM_ENGINE_KEY"));
     let engine = Remote::new(settings.clone(), Opening::alone(Prompt::Text("x".into())));
-    let engine = engine.unwrap().meet().await.unwrap().engine;
+    let engine = engine.unwrap().identify().await.unwrap().engine;
     // vLLM keeps whole blocks only.
     let excess = if engine == Engine::Vllm { 32 } else { 1 };
     // The same weights as those engines have, to the last bit: nothing is left to rounding.
