@@ -67,6 +67,7 @@ export function trace(prompt, { mode, threshold, budget }) {
       asked = true;
       Object.assign(times, { cloud_load_ms: first ? 160 : 0, cloud_queue_ms: 0.4, cloud_prefill_ms: first ? 180 : 22, cloud_decode_ms: 38 + hash(index) * 20, network_ms: 4 });
       token.cloud = { prefilled: since.split(" ").length, cached: first ? 0 : 12 + index, decoded: 3 };
+      token.exchange = "text";
       token.sent = since;
       since = "";
     }

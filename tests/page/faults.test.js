@@ -71,7 +71,7 @@ scripted("a server that is gone is told in words, and can be tried again", () =>
       await ask(page, QUESTION);
       await mock.close();
       await ask(page, "Are you there?");
-      assert.match(await problem(page).textContent(), /The server cannot be reached\. See that tandem serve still runs/);
+      assert.match(await problem(page).textContent(), /The server cannot be reached\. Check that tandem serve is still running/);
       assert.equal(await page.locator("#prompt").isEnabled(), true);
     },
     { expected: /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET/ },

@@ -131,7 +131,6 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
       threshold: settings.budget === undefined ? settings.threshold ?? 0.2 : null,
       budget: settings.budget ?? null,
       exchange: settings.mode === "small" ? null : "text",
-      degraded: null,
       cloud_error: prompt.startsWith("mock:down") ? "the cloud did not answer within 10 s" : null,
       stats: stats(tokens, performance.now() - started),
     });

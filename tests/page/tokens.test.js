@@ -143,7 +143,7 @@ test("what left this device: the bytes and the very text", () =>
     assert.match(await sent.locator(".sent-words").textContent(), /^374 bytes in 7 asks\.$/);
   }));
 
-test("the figures of an earlier answer can be had back", () =>
+test("the figures of an earlier answer can be brought back", () =>
   withPage(async (page) => {
     const first = await answered(page);
     await page.locator("input[value=small]").check();
@@ -160,10 +160,10 @@ scripted("fallback is told in tint, card and remark", () =>
     const answer = await ask(page, "mock:down");
     const token = answer.locator(".token.fallback[data-index]").first();
     assert.match(await token.evaluate((e) => getComputedStyle(e).textDecorationStyle), /wavy/);
-    assert.match(await answer.textContent(), /The cloud could not be had: the cloud did not answer within 10 s\. The device wrote 7 tokens in its place\./);
+    assert.match(await answer.textContent(), /The cloud could not be reached: the cloud did not answer within 10 s\. The device wrote 7 tokens in its place\./);
     await token.hover();
     await page.locator("#card").waitFor();
-    assert.match(await page.locator("#card").textContent(), /could not be had, so the device's own token was kept/);
+    assert.match(await page.locator("#card").textContent(), /could not be reached, so the device's own token was kept/);
   }));
 
 scripted("what a model writes is text, wherever it is shown", () =>

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::{
     args::{
-        CloudModelArgs, CloudPlaceArgs, EdgeArgs, GenerateArgs, MachineArgs, PairArgs,
+        CloudLocationArgs, CloudModelArgs, EdgeArgs, GenerateArgs, MachineArgs, PairArgs,
         SamplingArgs, TlsArgs,
     },
     show::say,
@@ -79,37 +79,37 @@ impl EdgeArgs {
 
 impl CloudModelArgs {
     pub fn config(&self) -> anyhow::Result<CloudConfig> {
-        let addresses = self.place.addresses()?;
-        if self.place.offline {
+        let addresses = self.location.addresses()?;
+        if self.location.offline {
             return Ok(CloudConfig::None);
         }
         if addresses.is_empty() {
             let (model, adapters) = (self.cloud_model.clone(), self.cloud_adapter.clone());
             return Ok(CloudConfig::Local(LocalCloud { model, adapters }));
         }
-        let keys = self.place.keys(addresses.len())?;
+        let keys = self.location.keys(addresses.len())?;
         let clouds = addresses.into_iter().zip(keys).map(|(at, key)| self.settings(at, key));
         Ok(CloudConfig::Remote(clouds.collect::<anyhow::Result<_>>()?))
     }
 
     fn settings(&self, address: Address, key: Option<Key>) -> anyhow::Result<Settings> {
-        let place = &self.place;
+        let location = &self.location;
         if key.is_some() && !address.is_encrypted() && !address.is_loopback() {
             say(&format!("warning: the key is sent to {address} without encryption"));
         }
         let read = |path: &PathBuf| {
             fs::read(path).with_context(|| format!("--cloud-ca {}", path.display()))
         };
-        let authority = place.cloud_ca.as_ref().map(read).transpose()?;
+        let authority = location.cloud_ca.as_ref().map(read).transpose()?;
         Ok(Settings {
-            engine: place.cloud_engine,
+            engine: location.cloud_engine,
             model: self.cloud_model.clone(),
             ..Settings::new(Endpoint { address, key, authority })
         })
     }
 }
 
-impl CloudPlaceArgs {
+impl CloudLocationArgs {
     /// Where the cloud is, if it is elsewhere, or where several are.
     pub fn addresses(&self) -> Result<Vec<Address>, UsageError> {
         let mut addresses: Vec<Address> = vec![];
@@ -212,7 +212,7 @@ impl SamplingArgs {
 impl GenerateArgs {
     pub fn builder(&self) -> anyhow::Result<Builder> {
         let share_states = self.share_states;
-        let ask = AskConfig { share_states, ..self.pair.cloud.place.ask_config()? };
+        let ask = AskConfig { share_states, ..self.pair.cloud.location.ask_config()? };
         let mut builder = self
             .pair
             .builder(self.preset.as_ref())?
@@ -246,7 +246,7 @@ impl PairArgs {
             .pair(self.edge.pair.clone())
             .edge_config(self.edge.config())
             .cloud_config(self.cloud.config()?)
-            .ask_config(self.cloud.place.ask_config()?)
+            .ask_config(self.cloud.location.ask_config()?)
             .machine(self.machine.config());
         Ok(with_preset(builder, preset))
     }

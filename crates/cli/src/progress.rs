@@ -9,16 +9,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar with a rate and the time left; where there is no terminal, nothing.
 #[derive(Default)]
-pub struct Bar(Mutex<Option<ProgressBar>>);
+pub struct TerminalProgress(Mutex<Option<ProgressBar>>);
 
-impl Bar {
+impl TerminalProgress {
     fn with(&self, act: impl FnOnce(&ProgressBar)) {
         let bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bar.as_ref().map(act);
     }
 }
 
-impl lab::Progress for Bar {
+impl lab::Progress for TerminalProgress {
     fn begin(&self, what: &str, steps: usize) {
         self.end();
         let bar = ProgressBar::new(steps as u64).with_message(what.to_owned());
@@ -47,7 +47,7 @@ impl lab::Progress for Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for TerminalProgress {
     fn drop(&mut self) {
         lab::Progress::end(self);
     }

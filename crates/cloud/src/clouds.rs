@@ -22,8 +22,8 @@ use crate::{
     Delay, Introduction, Opening, Remote,
     ask::OwnedAsk,
     group::CloudGroup,
-    patience::Waiting,
     protocol::{EdgeModel, Piece, ScoredToken},
+    waiting::Waiting,
 };
 
 /// How long a text that waits for its clouds leaves them alone.
@@ -104,9 +104,9 @@ impl Clouds {
         (&self.group, &mut self.remotes)
     }
 
-    /// See [`Remote::meet`]: the cloud that has the conversation.
-    pub async fn meet(&self) -> Result<Introduction, CloudError> {
-        self.remote(self.current())?.meet().await
+    /// See [`Remote::identify`]: the cloud that has the conversation.
+    pub async fn identify(&self) -> Result<Introduction, CloudError> {
+        self.remote(self.current())?.identify().await
     }
 
     /// See [`Remote::share`].

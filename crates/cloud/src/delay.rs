@@ -62,7 +62,7 @@ impl Network {
     }
 
     /// Takes as long as one way there and back takes longer than it really does.
-    pub async fn travel(&self) {
+    pub async fn wait(&self) {
         let delay = {
             let mut network = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             network.1 += 1;

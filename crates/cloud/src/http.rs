@@ -109,12 +109,12 @@ impl Http {
     ) -> Result<Reply, CloudError> {
         let bytes = serde_json::to_vec(body).map_err(|e| self.invalid_answer(e.to_string()))?;
         self.sent.lock().bytes += bytes.len();
-        self.network.travel().await;
+        self.network.wait().await;
         self.send(Method::POST, path, bytes, within).await
     }
 
     pub async fn get(&self, path: &str, within: Duration) -> Result<Reply, CloudError> {
-        self.network.travel().await;
+        self.network.wait().await;
         self.send(Method::GET, path, vec![], within).await
     }
 

@@ -4,12 +4,12 @@
 //!   it fails; [`opening`]: what it is told at the beginning
 //!   (`ask`: an ask that is on its way); [`settings`]: where it is and how it is treated
 //! - [`clouds`]: several of them as one, for when one fails; [`group`]: which are well, and whether they
-//!   serve the same model; `patience`: how long a text waits for any
+//!   serve the same model; `waiting`: how long a text waits for any
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `connection`: the connection
 //! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
 //! - [`service`]: Tandem's own cloud: sessions with a model on this machine; [`protocol`]: what is
-//!   asked and answered; [`seen`]: what the edge saw, for a cloud that collects
+//!   asked and answered; [`decoded_state`]: what the edge saw, for a cloud that collects
 //! - `tandem`: the client of that cloud, which sends only what is new; `transport`: over HTTP, or by
 //!   a call in the same process
 //! - `breaker`, [`delay`]: when to leave a cloud alone; a network as a setting
@@ -25,20 +25,20 @@ pub mod clouds;
 mod compare;
 mod connection;
 mod conversation;
+pub mod decoded_state;
 pub mod delay;
 pub mod engine;
 pub mod group;
 pub mod http;
 pub mod opening;
-mod patience;
 mod probe;
 pub mod protocol;
 pub mod remote;
-pub mod seen;
 pub mod service;
 pub mod settings;
 mod tandem;
 mod transport;
+mod waiting;
 
 pub use self::engine::{Engine, EngineInfo};
 pub use address::{Address, AddressError, Key};

@@ -139,7 +139,7 @@ pub struct NextRequest {
     pub edge: Option<EdgeState>,
 }
 
-/// What the edge saw at a position; made and read in [`seen`](crate::seen).
+/// What the edge saw at a position; made and read in [`decoded_state`](crate::decoded_state).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeState {

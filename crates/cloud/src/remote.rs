@@ -20,12 +20,12 @@ use crate::{
     delay::Network,
     engine::{Engine, EngineInfo},
     http::{Http, SentLog},
-    patience::Waiting,
     probe::probe,
     protocol::{EdgeModel, EdgeState, Piece, ScoredToken},
     settings::{Settings, Target},
     tandem::TandemClient,
     transport::Transport,
+    waiting::Waiting,
 };
 
 /// How long after a lost connection the same question is asked once more. Asks may be repeated:
@@ -167,7 +167,7 @@ impl Remote {
     }
 
     /// Who answers, and what it has in common with the edge.
-    pub async fn meet(&self) -> Result<Introduction, CloudError> {
+    pub async fn identify(&self) -> Result<Introduction, CloudError> {
         match self.client().await? {
             Client::Tandem(client) => {
                 let health = client.health().await?;
@@ -305,7 +305,7 @@ impl Remote {
     async fn ask_once(&self, ask: &OwnedAsk, within: Duration) -> Result<Answer, CloudError> {
         let probing = lock(&self.breaker).is_probing();
         if !self.is_open() {
-            self.meet_again().await?;
+            self.open_again().await?;
         } else if probing {
             self.ping().await?;
         }
@@ -337,7 +337,7 @@ impl Remote {
 
     /// Opens the conversation again with whoever answers now. What travels must be what travelled
     /// before: ids of another vocabulary would pass for ours.
-    async fn meet_again(&self) -> Result<(), CloudError> {
+    async fn open_again(&self) -> Result<(), CloudError> {
         let _opening = self.state.opening.lock().await;
         if self.is_open() {
             return Ok(());
@@ -358,8 +358,8 @@ impl Remote {
         loop {
             let admitted = lock(&self.breaker).admit(Instant::now());
             match admitted {
-                Err(error @ CloudError::CircuitOpen { left, .. }) => match self.patience() {
-                    Some(patience) => sleep(left.min(patience)).await,
+                Err(error @ CloudError::CircuitOpen { left, .. }) => match self.wait_left() {
+                    Some(wait_left) => sleep(left.min(wait_left)).await,
                     None => return Err(error),
                 },
                 other => return other,
@@ -368,7 +368,7 @@ impl Remote {
     }
 
     /// How much longer the text waits for a cloud that fails; `None` if it does not, or no more.
-    fn patience(&self) -> Option<Duration> {
+    fn wait_left(&self) -> Option<Duration> {
         let settings = self.settings().ok()?;
         self.state.waiting.left(settings.on_error, settings.max_wait)
     }
@@ -391,10 +391,10 @@ impl Remote {
             lock(&self.breaker).failed(begun, Instant::now(), &error);
         }
         if error.is_temporary()
-            && let Some(patience) = self.patience()
+            && let Some(wait_left) = self.wait_left()
         {
             tracing::warn!("waiting for the cloud: {error}");
-            sleep(WAIT_RETRY_DELAY.min(patience)).await;
+            sleep(WAIT_RETRY_DELAY.min(wait_left)).await;
             return None;
         }
         self.state.waiting.end();

@@ -59,7 +59,7 @@ impl Transport {
         match self {
             Self::Http(http) => http.read(&http.get("/health", SIDE_REQUEST_TIMEOUT).await?),
             Self::InProcess(service, _, network) => {
-                network.travel().await;
+                network.wait().await;
                 Ok(service.health())
             }
         }
@@ -84,7 +84,7 @@ impl Transport {
         match self {
             Self::Http(http) => post(http, "/v1/sessions", &open, limit).await,
             Self::InProcess(service, _, network) => {
-                network.travel().await;
+                network.wait().await;
                 within(limit, service.open(open)).await
             }
         }
@@ -99,7 +99,7 @@ impl Transport {
         match self {
             Self::Http(http) => post(http, &format!("/v1/sessions/{id}/next"), &next, limit).await,
             Self::InProcess(service, _, network) => {
-                network.travel().await;
+                network.wait().await;
                 within(limit, service.next(id, next)).await
             }
         }
@@ -116,7 +116,7 @@ impl Transport {
                 post(http, &format!("/v1/sessions/{id}/score"), &score, limit).await
             }
             Self::InProcess(service, _, network) => {
-                network.travel().await;
+                network.wait().await;
                 within(limit, service.score(id, score)).await
             }
         }

@@ -14,7 +14,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     Cloud, Edge, Router, Session, SessionError, Step, Token, sampling,
-    speculation::{Place, Tip},
+    speculation::{ExpectedText, StepAhead},
     trace::Source,
     transcript::NewTokens,
 };
@@ -40,13 +40,13 @@ pub(crate) struct Branches<E> {
     pub costs: Costs,
 }
 
-/// One of them.
+/// A choice that is not the text's own, with a cache in which the edge goes on behind it.
 struct Branch<E> {
     edge: E,
     first: Token,
     likely: f32,
-    tip: Tip,
-    path: VecDeque<Place>,
+    expected: ExpectedText,
+    path: VecDeque<StepAhead>,
     /// What is read next.
     next: Option<Token>,
 }
@@ -65,7 +65,7 @@ impl<E> Branches<E> {
     }
 
     /// Forgets all of them; returns what was read in vain.
-    fn clear(&mut self) -> impl Iterator<Item = Place> + use<E> {
+    fn clear(&mut self) -> impl Iterator<Item = StepAhead> + use<E> {
         self.choices.clear();
         std::mem::take(&mut self.begun).into_iter().flat_map(|branch| branch.path)
     }
@@ -163,9 +163,17 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let Some((token, likely)) = self.branches.choices.pop_front() else { return };
         match self.edge.fork(self.read).await {
             Some(edge) => {
-                let tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
+                let expected =
+                    ExpectedText { written: self.transcript.written().clone(), observed: vec![] };
                 let (path, next) = (VecDeque::new(), Some(token));
-                self.branches.begun.push(Branch { edge, first: token, likely, tip, path, next });
+                self.branches.begun.push(Branch {
+                    edge,
+                    first: token,
+                    likely,
+                    expected,
+                    path,
+                    next,
+                });
             }
             None => {
                 self.branches.limit = 0;
@@ -176,14 +184,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// What a branch goes on with; `None` where it ends.
     fn next_behind(&self, branch: &Branch<E>) -> Option<Token> {
-        let Some(place) = branch.path.back() else { return Some(branch.first) };
-        let places = branch.path.len();
-        let full = places >= LONGEST_BRANCH || self.read + places >= self.edge.context();
-        if full || self.asks_at(place, &branch.tip) {
+        let Some(ahead) = branch.path.back() else { return Some(branch.first) };
+        let count = branch.path.len();
+        let full = count >= LONGEST_BRANCH || self.read + count >= self.edge.context();
+        if full || self.asks_at(ahead, &branch.expected) {
             return None;
         }
-        let token = self.choose(&place.step, &branch.tip.written).ok()?;
-        (!self.ends_with(token, &branch.tip)).then_some(token)
+        let token = self.choose(&ahead.step, &branch.expected.written).ok()?;
+        (!self.ends_with(token, &branch.expected)).then_some(token)
     }
 
     /// Goes on with what was read behind the branches. One that failed is given up: nothing depends on
@@ -197,41 +205,41 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 continue;
             };
             let Some(step) = steps.next().flatten() else {
-                for place in branch.path {
-                    self.transcript.add_void(place.times, false);
+                for ahead in branch.path {
+                    self.transcript.add_void(ahead.times, false);
                 }
                 continue;
             };
             let source = match branch.path.back() {
-                Some(place) => self.source(place, &branch.tip),
+                Some(ahead) => self.source(ahead, &branch.expected),
                 None => Source::Cloud,
             };
-            self.extend(&mut branch.tip, token, source);
+            self.extend(&mut branch.expected, token, source);
             self.transcript.edge_read(step.reading.tokens, 1, read + branch.path.len());
-            branch.path.push_back(self.place(token, step, ways));
+            branch.path.push_back(self.step_ahead(token, step, ways));
             self.branches.begun.push(branch);
         }
     }
 
     /// Goes over to the branch that begins with what the cloud has written; `false` where none does.
-    pub(crate) fn go_over(&mut self, written: &NewTokens) -> bool {
+    pub(crate) fn switch_to_branch(&mut self, written: &NewTokens) -> bool {
         let first = written.tokens.first().and_then(|piece| piece.id);
         let Some(first) = first.filter(|_| written.source == Source::Cloud) else { return false };
         let begins =
-            |branch: &Branch<E>| branch.path.front().is_some_and(|place| place.token == first);
+            |branch: &Branch<E>| branch.path.front().is_some_and(|ahead| ahead.token == first);
         let Some(at) = self.branches.begun.iter().position(begins) else { return false };
         let Branch { edge, path, .. } = self.branches.begun.swap_remove(at);
         self.edge = edge;
-        for place in self.ahead.replace(path) {
-            self.transcript.add_void(place.times, place.asked.is_some());
+        for ahead in self.ahead.replace(path) {
+            self.transcript.add_void(ahead.times, ahead.asked.is_some());
         }
         true
     }
 
     /// Forgets all branches: the text goes on, and not behind them.
     pub(crate) fn drop_branches(&mut self) {
-        for place in self.branches.clear() {
-            self.transcript.add_void(place.times, false);
+        for ahead in self.branches.clear() {
+            self.transcript.add_void(ahead.times, false);
         }
     }
 }

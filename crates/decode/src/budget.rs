@@ -37,9 +37,9 @@ pub enum ThresholdPolicy {
     Budget(Arc<Mutex<Budget>>),
     /// Another policy, as long as a budget that many policies share is not passed.
     Limited {
-        /// What decides otherwise.
+        /// Gives the threshold while the limit has room; when it has none, nothing is asked.
         policy: Box<ThresholdPolicy>,
-        /// The strict budget that is shared.
+        /// The strict budget, shared with every other policy that it limits.
         limit: Arc<Mutex<Budget>>,
     },
 }

@@ -6,30 +6,32 @@ use crate::{Token, Vocabulary};
 /// How many tokens are kept for what has to be written before the end, at most.
 const MOST_KEPT: usize = 40;
 
-/// Where a JSON text stands.
+/// What is open in a JSON text where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct JsonNesting {
     in_string: bool,
     /// Brackets that are open.
     depth: usize,
 }
 
-impl Place {
+impl JsonNesting {
     /// Behind a text; only what follows the last `<tool_call>` in it is JSON.
     pub fn behind(text: &str) -> Self {
         let json = text.rsplit("<tool_call>").next().unwrap_or_default();
-        let (mut place, mut escaped) = (Self::default(), false);
+        let (mut nesting, mut escaped) = (Self::default(), false);
         for byte in json.bytes() {
             match byte {
                 _ if escaped => escaped = false,
-                b'\\' if place.in_string => escaped = true,
-                b'"' => place.in_string = !place.in_string,
-                b'{' | b'[' if !place.in_string => place.depth += 1,
-                b'}' | b']' if !place.in_string => place.depth = place.depth.saturating_sub(1),
+                b'\\' if nesting.in_string => escaped = true,
+                b'"' => nesting.in_string = !nesting.in_string,
+                b'{' | b'[' if !nesting.in_string => nesting.depth += 1,
+                b'}' | b']' if !nesting.in_string => {
+                    nesting.depth = nesting.depth.saturating_sub(1)
+                }
                 _ => {}
             }
         }
-        place
+        nesting
     }
 
     /// Whether so little room is left that the text has to be closed. Every bracket needs some.
@@ -62,8 +64,8 @@ impl Closers {
     }
 
     /// Leaves only closing tokens possible, if any of them is; says whether.
-    pub fn prefer(&self, place: Place, logits: &mut [f32]) -> bool {
-        let closers = if place.in_string { &self.in_string } else { &self.outside };
+    pub fn prefer(&self, nesting: JsonNesting, logits: &mut [f32]) -> bool {
+        let closers = if nesting.in_string { &self.in_string } else { &self.outside };
         let possible = |t: &&Token| logits.get(t.index()).is_some_and(|l| l.is_finite());
         let kept: Vec<(usize, f32)> =
             closers.iter().filter(possible).map(|t| (t.index(), logits[t.index()])).collect();
@@ -90,15 +92,15 @@ mod tests {
             ("[[]]", false, 0),
             ("\"quoted\" text <tool_call>\n{\"x\": ", false, 1),
         ] {
-            assert_eq!(Place::behind(text), Place { in_string, depth }, "{text}");
+            assert_eq!(JsonNesting::behind(text), JsonNesting { in_string, depth }, "{text}");
         }
     }
 
     #[test]
     fn deep_texts_are_closed_earlier() {
-        let place = |depth| Place { in_string: false, depth };
-        assert!(!place(0).must_close(100, 100) && place(0).must_close(40, 160));
-        assert!(place(30).must_close(100, 100));
-        assert!(!place(0).must_close(8, 0) && place(0).must_close(2, 6));
+        let nesting = |depth| JsonNesting { in_string: false, depth };
+        assert!(!nesting(0).must_close(100, 100) && nesting(0).must_close(40, 160));
+        assert!(nesting(30).must_close(100, 100));
+        assert!(!nesting(0).must_close(8, 0) && nesting(0).must_close(2, 6));
     }
 }

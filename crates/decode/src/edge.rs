@@ -36,7 +36,7 @@ pub trait Edge: Send {
     fn step(&mut self, unread: &[Token]) -> impl Future<Output = Result<Step, EdgeError>> + Send;
 
     /// A second cache that holds the first `keep` tokens of this one, to write on in another way. Steps of
-    /// both that are made at once are read in one batch. `None` where that cannot be had.
+    /// both that are made at once are read in one batch. `None` where the engine cannot.
     fn fork(&mut self, _keep: usize) -> impl Future<Output = Option<Self>> + Send
     where
         Self: Sized,

@@ -4,7 +4,7 @@
 use crate::{
     Cloud, Constrained, Constraint, ConstraintError, Continuation, Edge, Router, SamplingError,
     Session, SessionError, Step, Token,
-    closing::{Closers, Place},
+    closing::{Closers, JsonNesting},
     constraint, sampling,
     trace::Span,
     transcript::NewTokens,
@@ -57,11 +57,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         form.constraint.mask(&mut step.logits)?;
         form.closing = false;
         if form.constraint.is_json() {
-            let place = Place::behind(self.transcript.accepted_text());
-            if place.must_close(self.transcript.room(), self.transcript.tokens().len()) {
+            let nesting = JsonNesting::behind(self.transcript.accepted_text());
+            if nesting.must_close(self.transcript.room(), self.transcript.tokens().len()) {
                 let vocabulary = &self.vocabulary;
                 let closers = form.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
-                form.closing = closers.prefer(place, &mut step.logits);
+                form.closing = closers.prefer(nesting, &mut step.logits);
             }
         }
         step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;

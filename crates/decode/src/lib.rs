@@ -3,6 +3,7 @@
 //!
 //! The modules, in the order in which a token passes through them:
 //!
+//! - [`input`]: what a generation begins with
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
 //! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way,
 //!   `branches`: behind several choices at once
@@ -39,6 +40,7 @@ pub mod fake;
 pub mod features;
 mod form;
 mod hex;
+pub mod input;
 pub mod logits;
 #[cfg(feature = "fakes")]
 pub mod mutation;
@@ -70,11 +72,12 @@ pub use conversation::{Message, Role};
 pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use hex::hex;
+pub use input::SessionInput;
 pub use pace::{Miss, Pace};
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};
-pub use session::{Routing, Session, SessionError, SessionInput};
+pub use session::{Routing, Session, SessionError};
 pub use stats::Stats;
 pub use step::{Reading, Step};
 pub use token::{Token, common_prefix};

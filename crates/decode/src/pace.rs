@@ -141,19 +141,19 @@ pub enum Miss {
     },
     /// The small model alone takes longer.
     SlowEdge {
-        /// For a token.
+        /// The mean time that it takes for a token.
         takes: Duration,
     },
     /// The least share of tokens that is to come from the cloud takes longer.
     LeastShare {
-        /// That share.
+        /// The least share, as it was set.
         share: f32,
-        /// For an answer.
+        /// The mean time that the cloud takes for an answer.
         takes: Duration,
     },
     /// Answers took, or failed after, so long that it could not be made good for.
     SlowAnswers {
-        /// For an answer.
+        /// The mean time that the cloud takes for an answer.
         takes: Duration,
     },
 }

@@ -247,8 +247,18 @@ pub fn hash(seed: u64, position: usize) -> u64 {
     split_mix(split_mix(seed) ^ position as u64)
 }
 
+/// What the state of SplitMix64 grows by with every number.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The next number of the generator SplitMix64, whose state is this.
+pub fn split_mix_next(state: &mut u64) -> u64 {
+    let drawn = split_mix(*state);
+    *state = state.wrapping_add(GOLDEN);
+    drawn
+}
+
 fn split_mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = value.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -266,6 +276,15 @@ mod tests {
             counts[sampling.choose(&LOGITS, &[], position).unwrap().index()] += 1;
         }
         counts
+    }
+
+    #[test]
+    fn the_generator_draws_the_published_numbers() {
+        let mut state = 1_234_567;
+        let drawn: Vec<_> = (0..3).map(|_| split_mix_next(&mut state)).collect();
+        let published =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(drawn, published);
     }
 
     #[test]

@@ -27,11 +27,11 @@ use tracing::{Instrument, field, trace_span};
 
 use crate::{
     Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Constrained, Constraint,
-    ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, Limits, OnCloudError,
-    Router, Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary,
-    boundary,
+    ConstraintError, Continuation, Decision, Edge, EdgeError, Exchange, OnCloudError, Router,
+    Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary, boundary,
     branches::Branches,
     form::Form,
+    input::{Begun, SessionInput},
     sampling,
     speculation::{self, Ahead},
     trace::{Alternative, FinishReason, Source, Span, Speculation, Times},
@@ -57,33 +57,6 @@ pub enum SessionError {
     /// The cloud failed, and the policy does not let the edge stand in for it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
-}
-
-/// The input of one generation.
-#[derive(Clone, Debug)]
-pub struct SessionInput {
-    /// The edge's tokens of the prompt.
-    pub prompt: Vec<Token>,
-    /// The beginning of the answer, if it is already written. It counts as the edge's.
-    pub written: Vec<Token>,
-    /// Parameters for both models.
-    pub sampling: Sampling,
-    /// Where the text ends at the latest.
-    pub limits: Limits,
-}
-
-impl SessionInput {
-    /// Refuses what a session in a context of this many tokens cannot begin with.
-    pub fn check(&self, context: usize) -> Result<(), SessionError> {
-        if self.prompt.is_empty() {
-            return Err(SessionError::EmptyPrompt);
-        }
-        let tokens = self.prompt.len() + self.written.len();
-        if tokens >= context {
-            return Err(SessionError::PromptTooLong { tokens, context });
-        }
-        Ok(())
-    }
 }
 
 /// What a joint generation needs beside the edge.
@@ -131,22 +104,15 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         routing: Option<Routing<R, C>>,
         input: SessionInput,
     ) -> Result<Self, SessionError> {
-        input.check(edge.context())?;
-        let initial = [input.prompt.as_slice(), &input.written].concat();
-        // The last token is read in any case: it gives the first logits.
-        let read = edge.keep_common(&initial[..initial.len() - 1]);
-        let vocabulary = edge.vocabulary();
-        let mut transcript = Transcript::new(input.limits);
-        let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
-        transcript.begin_with(input.written.iter().map(piece).collect());
+        let Begun { vocabulary, sampling, read, unread, transcript } = input.begin(&mut edge)?;
         Ok(Self {
             vocabulary,
             edge,
             routing,
             exchange: None,
             cloud_error: None,
-            sampling: input.sampling,
-            unread: initial[read..].to_vec(),
+            sampling,
+            unread,
             read,
             ahead: Ahead::default(),
             branches: Branches::default(),
@@ -459,7 +425,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let source = written.source;
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
-        let branch = self.go_over(&written);
+        let branch = self.switch_to_branch(&written);
         let speculation = self.ahead.judge(&written, branch);
         if let Some(speculation) = speculation {
             self.transcript.add_speculation(speculation);

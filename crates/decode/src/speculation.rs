@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The most places that are read ahead: each holds the logits of a whole vocabulary.
-const MAX_PLACES: usize = 64;
+const MAX_STEPS_AHEAD: usize = 64;
 
 /// What was read behind the place where the text stands.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Ahead {
     pub limit: usize,
     /// The places behind, in order. Where the edge has nothing unread, the first is where the text
     /// stands.
-    path: VecDeque<Place>,
+    path: VecDeque<StepAhead>,
     /// The ask that was made ahead for the place where the text stands.
     pub asked: Option<InFlight>,
     /// Whether that place was read ahead.
@@ -50,7 +50,7 @@ pub(crate) struct Ahead {
 }
 
 /// A position that the edge has read up to, and its score.
-pub(crate) struct Place {
+pub(crate) struct StepAhead {
     /// What the edge read to come here: its own choice at the place before.
     pub token: Token,
     pub step: Step,
@@ -120,21 +120,21 @@ impl Ahead {
 
     /// The asks made behind the place where the text stands.
     fn asks(&mut self) -> impl Iterator<Item = &mut InFlight> {
-        self.path.iter_mut().filter_map(|place| place.asked.as_mut())
+        self.path.iter_mut().filter_map(|ahead| ahead.asked.as_mut())
     }
 
     fn on_their_way(&self) -> usize {
-        let asks = self.path.iter().filter_map(|place| place.asked.as_ref());
+        let asks = self.path.iter().filter_map(|ahead| ahead.asked.as_ref());
         asks.filter(|ask| ask.is_on_its_way()).count()
     }
 
     /// How many of these tokens the edge went on with.
     fn common(&self, tokens: impl Iterator<Item = Token>) -> usize {
-        self.path.iter().zip(tokens).take_while(|(place, token)| place.token == *token).count()
+        self.path.iter().zip(tokens).take_while(|(ahead, token)| ahead.token == *token).count()
     }
 
     /// Goes on along another path; returns the one before it.
-    pub fn replace(&mut self, path: VecDeque<Place>) -> VecDeque<Place> {
+    pub fn replace(&mut self, path: VecDeque<StepAhead>) -> VecDeque<StepAhead> {
         std::mem::replace(&mut self.path, path)
     }
 
@@ -159,7 +159,7 @@ impl Ahead {
 }
 
 /// The text as it would be at the last place that was read ahead, if everything is confirmed.
-pub(crate) struct Tip {
+pub(crate) struct ExpectedText {
     pub written: Written,
     /// What the budget would have seen since the text that is accepted.
     pub observed: Vec<(usize, Source)>,
@@ -190,7 +190,7 @@ pub(crate) fn begin<R, C: Cloud>(
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// Reads up to where the text stands, unless that was read ahead.
     pub(crate) async fn arrive(&mut self) -> Result<(Step, Option<Score>, Times), SessionError> {
-        if let Some(Place { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
+        if let Some(StepAhead { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
             (self.ahead.asked, self.ahead.provisional) = (asked, true);
             return Ok((step, score, times));
         }
@@ -252,20 +252,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             Poll::Ready(())
         })
         .await;
-        let mut tip = if asked.is_on_its_way() { self.tip() } else { None };
-        if tip.is_some() {
+        let mut expected = if asked.is_on_its_way() { self.expected_text() } else { None };
+        if expected.is_some() {
             self.look_around(step)?;
         }
         let answer = loop {
             if let InFlight::Arrived(answer) = asked {
                 break answer;
             }
-            let next = match &mut tip {
-                Some(tip) => self.go_on(step, tip)?,
+            let next = match &mut expected {
+                Some(expected) => self.go_on(step, expected)?,
                 None => None,
             };
             let begun = Instant::now();
-            let branches = tip.is_some() && self.branch_out(next.is_some()).await;
+            let branches = expected.is_some() && self.branch_out(next.is_some()).await;
             if next.is_some() || branches {
                 self.read_ahead(next, &mut asked).await?;
                 busy += begun.elapsed();
@@ -278,30 +278,31 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// The text as it would be if everything that was read ahead is confirmed; `None` where the loop
     /// waits.
-    fn tip(&self) -> Option<Tip> {
+    fn expected_text(&self) -> Option<ExpectedText> {
         if self.ahead.limit == 0 || self.form.is_some() {
             return None;
         }
-        let mut tip = Tip { written: self.transcript.written().clone(), observed: vec![] };
+        let mut expected =
+            ExpectedText { written: self.transcript.written().clone(), observed: vec![] };
         let mut source = Source::Cloud;
-        for place in &self.ahead.path {
-            self.extend(&mut tip, place.token, source);
-            source = self.source(place, &tip);
+        for ahead in &self.ahead.path {
+            self.extend(&mut expected, ahead.token, source);
+            source = self.source(ahead, &expected);
         }
-        Some(tip)
+        Some(expected)
     }
 
-    pub(crate) fn extend(&self, tip: &mut Tip, token: Token, source: Source) {
-        tip.written.push(Some(token), &self.vocabulary.piece(token));
-        tip.observed.push((1, source));
+    pub(crate) fn extend(&self, expected: &mut ExpectedText, token: Token, source: Source) {
+        expected.written.push(Some(token), &self.vocabulary.piece(token));
+        expected.observed.push((1, source));
     }
 
     /// Who will have written the token behind this place. A word of the cloud's goes on as long as
     /// none can begin.
-    pub(crate) fn source(&self, place: &Place, tip: &Tip) -> Source {
-        let in_word = || self.eligible_behind(&place.step, &tip.written) == Some(false);
-        let last = tip.observed.last().map(|(_, source)| *source);
-        if place.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
+    pub(crate) fn source(&self, ahead: &StepAhead, expected: &ExpectedText) -> Source {
+        let in_word = || self.eligible_behind(&ahead.step, &expected.written) == Some(false);
+        let last = expected.observed.last().map(|(_, source)| *source);
+        if ahead.asked.is_some() || (last == Some(Source::Cloud) && in_word()) {
             Source::Cloud
         } else {
             Source::Edge
@@ -310,57 +311,62 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// The token to read next, ahead of the text; asks at the last place first, if that is to be.
     /// `None` where it cannot go on for now.
-    fn go_on(&mut self, step: &Step, tip: &mut Tip) -> Result<Option<Token>, SessionError> {
-        let places = self.ahead.path.len();
-        if places >= MAX_PLACES || self.read + places >= self.edge.context() {
+    fn go_on(
+        &mut self,
+        step: &Step,
+        expected: &mut ExpectedText,
+    ) -> Result<Option<Token>, SessionError> {
+        let count = self.ahead.path.len();
+        if count >= MAX_STEPS_AHEAD || self.read + count >= self.edge.context() {
             return Ok(None);
         }
-        if !self.ask_ahead(tip) {
+        if !self.ask_ahead(expected) {
             return Ok(None);
         }
         let (here, source) = match self.ahead.path.back() {
-            Some(place) => (&place.step, self.source(place, tip)),
+            Some(ahead) => (&ahead.step, self.source(ahead, expected)),
             None => (step, Source::Cloud),
         };
-        let token = self.choose(here, &tip.written)?;
-        if self.ends_with(token, tip) {
+        let token = self.choose(here, &expected.written)?;
+        if self.ends_with(token, expected) {
             return Ok(None);
         }
-        self.extend(tip, token, source);
+        self.extend(expected, token, source);
         Ok(Some(token))
     }
 
     /// Whether there is nothing to read behind this token: it is the last that may be accepted.
-    pub(crate) fn ends_with(&self, token: Token, tip: &Tip) -> bool {
-        tip.observed.len() + 1 >= self.transcript.room()
+    pub(crate) fn ends_with(&self, token: Token, expected: &ExpectedText) -> bool {
+        expected.observed.len() + 1 >= self.transcript.room()
             || self.vocabulary.is_end(token)
-            || self.transcript.stops_in(&tip.written.text)
+            || self.transcript.stops_in(&expected.written.text)
     }
 
     /// Whether the text would ask at a place that was read ahead.
-    pub(crate) fn asks_at(&self, place: &Place, tip: &Tip) -> bool {
-        let (Some(routing), Some(score)) = (&self.routing, place.score) else { return false };
-        let decision = routing.policy.threshold_after(&tip.observed).decide(score);
-        decision == Decision::Ask && self.eligible_behind(&place.step, &tip.written) != Some(false)
+    pub(crate) fn asks_at(&self, ahead: &StepAhead, expected: &ExpectedText) -> bool {
+        let (Some(routing), Some(score)) = (&self.routing, ahead.score) else { return false };
+        let decision = routing.policy.threshold_after(&expected.observed).decide(score);
+        decision == Decision::Ask
+            && self.eligible_behind(&ahead.step, &expected.written) != Some(false)
     }
 
     /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
     /// has to wait, because enough asks are on their way.
-    fn ask_ahead(&mut self, tip: &Tip) -> bool {
+    fn ask_ahead(&mut self, expected: &ExpectedText) -> bool {
         let on_their_way = 1 + self.ahead.on_their_way();
-        let Some(place) = self.ahead.path.back() else { return true };
-        if place.asked.is_some() || !self.asks_at(place, tip) {
+        let Some(ahead) = self.ahead.path.back() else { return true };
+        if ahead.asked.is_some() || !self.asks_at(ahead, expected) {
             return true;
         }
         if on_their_way >= self.ahead.limit {
             return false;
         }
         let how = (self.wanted(), &self.sampling);
-        let (Some(place), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
+        let (Some(ahead), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
             return true;
         };
-        place.asked = begin(routing, how, Some(&place.step), &tip.written);
-        place.asked.is_some()
+        ahead.asked = begin(routing, how, Some(&ahead.step), &expected.written);
+        ahead.asked.is_some()
     }
 
     /// Reads one token ahead, if there is one, and one behind each branch that goes on, while the asks
@@ -399,20 +405,20 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if let (Some(token), Some(step)) = (token, token.and_then(|_| steps.next())) {
             let step = step?;
             self.transcript.edge_read(step.reading.tokens, 1, position);
-            let place = self.place(token, step, ways);
-            self.ahead.path.push_back(place);
+            let ahead = self.step_ahead(token, step, ways);
+            self.ahead.path.push_back(ahead);
         }
         self.grow(steps.map(Result::ok), ways);
         Ok(())
     }
 
     /// A place that was read in a batch of so many, each of which has its part of the time.
-    pub(crate) fn place(&self, token: Token, step: Step, ways: usize) -> Place {
+    pub(crate) fn step_ahead(&self, token: Token, step: Step, ways: usize) -> StepAhead {
         let (score, mut times) = self.score(&step);
         let part = u32::try_from(ways).unwrap_or(u32::MAX).max(1);
         times.edge_prefill /= part;
         times.edge_decode /= part;
-        Place { token, step, score, times, asked: None }
+        StepAhead { token, step, score, times, asked: None }
     }
 
     /// Waits until an answer comes: this one, or one behind it.
@@ -442,9 +448,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return;
         }
         // Inside a word of the cloud's nothing was to be decided.
-        for place in self.ahead.path.drain(..same.saturating_sub(1)) {
-            self.transcript.add_cost(place.times, None);
-            self.transcript.add_void_asks(usize::from(place.asked.is_some()));
+        for ahead in self.ahead.path.drain(..same.saturating_sub(1)) {
+            self.transcript.add_cost(ahead.times, None);
+            self.transcript.add_void_asks(usize::from(ahead.asked.is_some()));
         }
     }
 
@@ -462,8 +468,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if self.ahead.path.is_empty() {
             return;
         }
-        for place in self.ahead.path.drain(..) {
-            self.transcript.add_void(place.times, place.asked.is_some());
+        for ahead in self.ahead.path.drain(..) {
+            self.transcript.add_void(ahead.times, ahead.asked.is_some());
         }
         let read = self.edge.held().iter().take(self.read).copied().collect::<Vec<_>>();
         self.edge.keep_common(&read);

@@ -172,9 +172,9 @@ pub struct Accepted {
     /// ids or text are exchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eligible: Option<bool>,
-    /// `text` on tokens of the cloud where text had to be exchanged instead of ids.
+    /// Whether ids or text were exchanged for it; set on tokens of the cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub degraded: Option<Exchange>,
+    pub exchange: Option<Exchange>,
     /// Set where the text is held to a form and that decided about the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constrained: Option<Constrained>,

@@ -231,7 +231,7 @@ impl Transcript {
                 score: written.score,
                 eligible: written.eligible,
                 constrained: written.constrained,
-                degraded: written.exchange.filter(|e| *e == Exchange::Text),
+                exchange: written.exchange,
                 times: std::mem::take(&mut times),
                 cloud: usage.take(),
                 logprob,

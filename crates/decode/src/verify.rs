@@ -14,6 +14,7 @@ use crate::{
     AnswerLength, Ask, Cloud, CloudError, Edge, Exchange, Sampling, SamplingError, SessionError,
     SessionInput, Token, Transcript, Vocabulary,
     cloud::{Draft, Judged},
+    input::Begun,
     text::TextStream,
     trace::{FinishReason, Source, Span, Times, Usage},
     transcript::{NewTokens, Piece},
@@ -66,25 +67,19 @@ impl Verdict {
 impl<E: Edge, C: Cloud> Verify<E, C> {
     /// Prepares a generation. Nothing is drawn: the text is what the cloud holds likeliest.
     pub fn new(mut edge: E, cloud: C, input: SessionInput) -> Result<Self, SessionError> {
-        input.check(edge.context())?;
         if !input.sampling.is_greedy() {
             let (name, range) = ("temperature", "0 and penalties none where a draft is verified");
             let given = input.sampling.temperature;
             return Err(SamplingError::OutOfRange { name, range, given }.into());
         }
-        let initial = [input.prompt.as_slice(), &input.written].concat();
-        let read = edge.keep_common(&initial[..initial.len() - 1]);
-        let vocabulary = edge.vocabulary();
-        let mut transcript = Transcript::new(input.limits);
-        let piece = |&t: &Token| Piece { id: Some(t), bytes: vocabulary.piece(t), logprob: None };
-        transcript.begin_with(input.written.iter().map(piece).collect());
+        let Begun { vocabulary, sampling, read, unread, transcript } = input.begin(&mut edge)?;
         Ok(Self {
             vocabulary,
             edge,
             cloud,
             exchange: None,
-            sampling: input.sampling,
-            unread: initial[read..].to_vec(),
+            sampling,
+            unread,
             read,
             length: FIRST_DRAFT,
             transcript,

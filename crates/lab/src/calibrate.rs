@@ -7,18 +7,19 @@
 //! or less sure. A budget moves its threshold while it is spent, so the table is made for that: each
 //! share is followed through all answers, and the table moved until the mean comes out.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use decode::{
-    Budget, Cloud, Decision, Edge, Exchange, Message, Router, Score, Source, Step, Threshold,
+    Budget, Cloud, Decision, Edge, Exchange, Message, Router, Score, Source, Threshold,
     ThresholdPolicy, Transcript, Vocabulary, boundary,
 };
-use router::{Calibration, Point};
+use router::{Calibration, Constant, Point};
 use tandem::{Mode, NamedRouter, Tandem};
 
 use crate::{
     Error,
     progress::Progress,
+    record::Recorder,
     worker::{Decoding, Worker},
 };
 
@@ -92,19 +93,23 @@ pub async fn calibrate(
     answers: Answers<'_>,
     progress: &dyn Progress,
 ) -> Result<Vec<Calibrated>, Error> {
-    let panel = Arc::new(Panel::new(routers));
+    let watching: Vec<_> = routers.iter().map(|router| router.build(0)).collect();
+    let recorder = Recorder::new(Box::new(Constant::Never), move |step, _| -> Vec<f32> {
+        watching.iter().map(|router| router.score(step).value()).collect()
+    });
     let mut worker = Worker::new(tandem).await?;
     let mut units: Vec<Vec<Vec<Unit>>> = vec![vec![]; routers.len()];
     let mut tokens = 0;
     progress.begin("calibrating", answers.conversations.len());
     for messages in answers.conversations {
-        let decoding = Decoding::edge_alone(panel.clone(), answers.max_tokens);
+        let decoding = Decoding::edge_alone(recorder.clone(), answers.max_tokens);
         let transcript = worker.decode(messages, vec![], decoding).await?;
         let vocabulary = worker.edge().await?.vocabulary();
         let length = transcript.tokens().len();
-        let scores = panel.take();
-        for (units, scores) in units.iter_mut().zip(&scores) {
-            let of = scored_units(&transcript, scores, exchange, vocabulary.as_ref());
+        let recorded = recorder.take();
+        for (i, units) in units.iter_mut().enumerate() {
+            let scores: Vec<f32> = recorded.iter().map(|scores| scores[i]).collect();
+            let of = scored_units(&transcript, &scores, exchange, vocabulary.as_ref());
             let weight = |(score, tokens): (f32, usize)| (score, tokens as f32 / length as f32);
             units.push(of.into_iter().map(weight).collect());
         }
@@ -266,35 +271,6 @@ fn rescaled(table: &Calibration, tried: &[(f32, f32)]) -> Calibration {
         }
     }
     Calibration::new(points)
-}
-
-/// Routers that watch together, and keep every score.
-struct Panel {
-    routers: Vec<Box<dyn Router>>,
-    /// For each router, its scores since the last time.
-    scores: Mutex<Vec<Vec<f32>>>,
-}
-
-impl Panel {
-    fn new(routers: &[NamedRouter]) -> Self {
-        let scores = Mutex::new(vec![vec![]; routers.len()]);
-        Self { routers: routers.iter().map(|router| router.build(0)).collect(), scores }
-    }
-
-    fn take(&self) -> Vec<Vec<f32>> {
-        let mut scores = self.scores.lock().unwrap_or_else(PoisonError::into_inner);
-        scores.iter_mut().map(std::mem::take).collect()
-    }
-}
-
-impl Router for Panel {
-    fn score(&self, step: &Step) -> Score {
-        let mut scores = self.scores.lock().unwrap_or_else(PoisonError::into_inner);
-        for (kept, router) in scores.iter_mut().zip(&self.routers) {
-            kept.push(router.score(step).value());
-        }
-        Score::new(1.0)
-    }
 }
 
 /// Every place of an answer where the cloud could have been asked, with the score there and how many

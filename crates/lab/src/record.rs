@@ -13,14 +13,17 @@ use crate::{
 /// Judges as another router does, and keeps something of every position in their order.
 pub struct Recorder<T> {
     router: Box<dyn Router>,
-    keep: fn(&Step, Score) -> T,
+    keep: Box<dyn Fn(&Step, Score) -> T + Send + Sync>,
     kept: Mutex<Vec<T>>,
 }
 
 impl<T> Recorder<T> {
     /// Keeps what `keep` makes of a position and its score.
-    pub fn new(router: Box<dyn Router>, keep: fn(&Step, Score) -> T) -> Arc<Self> {
-        Arc::new(Self { router, keep, kept: Mutex::default() })
+    pub fn new(
+        router: Box<dyn Router>,
+        keep: impl Fn(&Step, Score) -> T + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { router, keep: Box::new(keep), kept: Mutex::default() })
     }
 
     /// What was kept since the last time.

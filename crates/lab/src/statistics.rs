@@ -4,6 +4,7 @@
 //! together: the order of the pairs changes nothing. Percentiles are those of
 //! [`decode::statistics`], which the program without a workshop needs too.
 
+use decode::sampling;
 pub use decode::statistics::{median, percentile};
 
 /// A score, and whether what it believes in was so.
@@ -145,11 +146,7 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let drawn = (z ^ (z >> 31)) % bound.max(1) as u64;
+        let drawn = sampling::split_mix_next(&mut self.0) % bound.max(1) as u64;
         usize::try_from(drawn).unwrap_or(0)
     }
 }

@@ -60,7 +60,7 @@ impl Pip {
             return if is_damage { Ok(None) } else { Err(failed(last_lines(&said))) };
         }
         let wheel = wheel(folder).map_err(|e| PullError::io(folder, e))?;
-        wheel.map(Some).ok_or_else(|| failed("pip left no wheel".into()))
+        wheel.map(Some).ok_or_else(|| failed("pip downloaded no wheel".into()))
     }
 }
 

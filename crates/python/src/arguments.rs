@@ -79,7 +79,8 @@ fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// As Python warns.
+/// Warns as Python does: shown once for each line that causes it, and turned off or into an error by
+/// the caller's filters.
 pub fn warn(py: Python<'_>, words: &str) -> PyResult<()> {
     let words = std::ffi::CString::new(words).map_err(usage)?;
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &words, 2)
@@ -90,7 +91,7 @@ pub fn mode(text: Option<&str>) -> PyResult<Option<Mode>> {
     text.map(str::parse).transpose().map_err(usage)
 }
 
-/// A threshold that is one.
+/// Refuses what is not a threshold from 0 to 1 in the words of the command line.
 pub fn threshold(value: Option<f32>) -> PyResult<Option<Threshold>> {
     value.map(Threshold::new).transpose().map_err(usage)
 }
@@ -148,13 +149,13 @@ pub struct Overrides<'py> {
 }
 
 /// A request, and the router of this text alone, if it has one.
-pub struct Wanted {
+pub struct PreparedRequest {
     pub request: Request,
     own_router: Option<NamedRouter>,
 }
 
 impl Overrides<'_> {
-    pub fn request(self, prompt: PromptArgument, tandem: &Tandem) -> PyResult<Wanted> {
+    pub fn request(self, prompt: PromptArgument, tandem: &Tandem) -> PyResult<PreparedRequest> {
         let defaults = tandem.defaults();
         let budget = self.budget.map(Share::try_from).transpose().map_err(exception)?;
         let mut routing = RoutingOverrides {
@@ -186,11 +187,11 @@ impl Overrides<'_> {
             alternatives: self.alternatives,
             ..Request::chat(prompt.messages()?)
         };
-        Ok(Wanted { request, own_router })
+        Ok(PreparedRequest { request, own_router })
     }
 }
 
-impl Wanted {
+impl PreparedRequest {
     /// Begins the text.
     pub async fn begin(self, tandem: &Tandem) -> Result<tandem::Generation, tandem::Error> {
         let Self { request, own_router } = self;

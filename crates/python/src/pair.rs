@@ -186,7 +186,7 @@ impl Tandem {
         wait(py, self.inner()?.load())?.map_err(exception)
     }
 
-    /// Lets no new text begin, and says goodbye to the cloud.
+    /// Starts no new text, and closes its sessions at the cloud.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, self.inner()?.close())
     }

@@ -55,7 +55,7 @@ pub fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> 
     }
 }
 
-/// Drops what may want to tell a cloud goodbye.
+/// Drops what may have sessions to close at a cloud.
 pub fn drop_inside<T>(value: T) {
     let _inside = RUNTIME.as_ref().ok().map(Runtime::enter);
     drop(value);

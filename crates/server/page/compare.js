@@ -76,7 +76,7 @@ export class Compare {
   #lane(mode, name, words) {
     const answer = new Answer(this.settings.choice(mode));
     const view = new TokenView(answer, `Answer of ${name.toLowerCase()}`);
-    const foot = make("div", { class: "foot" }, make("span", { class: "muted" }, "waits for its turn"));
+    const foot = make("div", { class: "foot" }, make("span", { class: "muted" }, "waiting for its turn"));
     const lane = { answer, view, foot, name };
     lane.element = make("section", { class: "lane", "data-mode": mode, "aria-label": name }, this.#head(name, words, policyName(answer.choice)), view.element, foot);
     return lane;

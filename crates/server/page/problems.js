@@ -70,12 +70,12 @@ export function words(problem) {
     case "lost":
       return {
         title: "The connection was lost.",
-        advice: "The text so far is kept. See that the server still runs, then try again.",
+        advice: "The text so far is kept. Check that the server is still running, then try again.",
       };
     default:
       return {
         title: "The server cannot be reached.",
-        advice: "See that tandem serve still runs and that this device is connected, then try again.",
+        advice: "Check that tandem serve is still running and that this device is connected, then try again.",
       };
   }
 }

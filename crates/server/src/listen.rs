@@ -27,7 +27,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Files of a process that are not connections: models, libraries, the log, and what asks the cloud.
 const OTHER_FILES: u64 = 192;
 
-/// How patient the server is.
+/// How long the server waits for clients, and how many it serves at once.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// How long the headers of a request may take, and how long a connection may be idle.
@@ -42,8 +42,8 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        let (patience, shutdown) = (Duration::from_secs(60), Duration::from_secs(30));
-        Self { headers: patience, stalled: patience, shutdown, connections: 1024 }
+        let (client, shutdown) = (Duration::from_secs(60), Duration::from_secs(30));
+        Self { headers: client, stalled: client, shutdown, connections: 1024 }
     }
 }
 

@@ -20,14 +20,14 @@ use tokio::{
 pub struct Progress<S> {
     stream: S,
     /// The longest time in which nothing may be taken.
-    patience: Duration,
+    stall_limit: Duration,
     /// Runs while something waits to be written.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Progress<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+    pub fn new(stream: S, stall_limit: Duration) -> Self {
+        Self { stream, stall_limit, stalled: None }
     }
 
     /// Passes on what a write came to, or fails if nothing was taken for too long.
@@ -40,7 +40,7 @@ impl<S> Progress<S> {
             self.stalled = None;
             return written;
         }
-        let until = || Box::pin(sleep_until(Instant::now() + self.patience));
+        let until = || Box::pin(sleep_until(Instant::now() + self.stall_limit));
         let stalled = self.stalled.get_or_insert_with(until);
         ready!(stalled.as_mut().poll(context));
         let reason = "the other side takes nothing of what is written";
@@ -101,25 +101,25 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_takes_nothing_is_given_up() {
         let (ours, theirs) = duplex(64);
-        let patience = Duration::from_millis(200);
-        let mut ours = Progress::new(ours, patience);
+        let stall_limit = Duration::from_millis(200);
+        let mut ours = Progress::new(ours, stall_limit);
         let started = Instant::now();
         let error = ours.write_all(&[0; 1000]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(started.elapsed() >= patience);
+        assert!(started.elapsed() >= stall_limit);
         drop(theirs);
     }
 
     #[tokio::test]
     async fn a_slow_reader_is_not() {
         let (ours, mut theirs) = duplex(64);
-        let patience = Duration::from_secs(2);
-        let mut ours = Progress::new(ours, patience);
+        let stall_limit = Duration::from_secs(2);
+        let mut ours = Progress::new(ours, stall_limit);
         let reader = tokio::spawn(async move {
             let (mut read, mut buffer) = (0, [0; 64]);
             // Twice as long in all as it may take nothing.
             while read < 640 {
-                tokio::time::sleep(patience / 5).await;
+                tokio::time::sleep(stall_limit / 5).await;
                 read += theirs.read(&mut buffer).await.unwrap();
             }
         });

@@ -108,7 +108,7 @@ pub struct AskConfig {
     pub in_flight: usize,
     /// Behind how many of its other choices the small model may go on too, while an answer is on its
     /// way: as many as are worth the time. Only with one seat, whose cache is then shared. A batch
-    /// rounds in its own way, so near ties may fall otherwise than without.
+    /// rounds in its own way, so near ties may be decided differently than without.
     pub branches: usize,
     /// How many tokens an ask brings where ids are exchanged and nothing is drawn: those behind the
     /// first answer later asks, for as long as the text is the cloud's own.

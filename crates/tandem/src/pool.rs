@@ -216,7 +216,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl<P: Pair> Lease<P> {
-    /// The two models.
+    /// Both models, which all seats of the pool share.
     pub fn pair(&self) -> &Arc<P> {
         &self.pool.pair
     }

@@ -71,7 +71,7 @@ impl<P: Pair> Tandem<P> {
         Self { shared: Arc::new(Shared { pool, tokenizing, routers, defaults }) }
     }
 
-    /// The two models.
+    /// Both models, for what is about them and not about a text: names, vocabularies, templates.
     pub fn pair(&self) -> &Arc<P> {
         self.shared.pool.pair()
     }

@@ -55,7 +55,7 @@ impl Pair for Scripted {
         Ok(())
     }
 
-    /// A goodbye over a network takes its time.
+    /// Closing a session over a network takes its time.
     async fn close(&self, _: &mut FakeCloud) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

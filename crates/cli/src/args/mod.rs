@@ -263,7 +263,7 @@ pub struct PairArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The pair of models that are used where none are named: a name from `tandem pull --list`. The
+    /// The pair of models to use where none are named: a name from `tandem pull --list`. The
     /// default is TANDEM_PAIR, else the catalog's
     #[arg(long, value_name = "NAME", help_heading = "Models")]
     pub pair: Option<String>,
@@ -300,12 +300,12 @@ pub struct CloudModelArgs {
     pub cloud_adapter: Vec<Adapter>,
 
     #[command(flatten)]
-    pub place: CloudPlaceArgs,
+    pub location: CloudLocationArgs,
 }
 
 /// Where the cloud is, and what happens when it fails.
 #[derive(Clone, Debug, ClapArgs)]
-pub struct CloudPlaceArgs {
+pub struct CloudLocationArgs {
     /// A remote cloud: `tandem cloud`, SGLang, vLLM, llama-server or anything with OpenAI's
     /// /v1/completions. Without it the large model runs in this process. Given several times: servers of
     /// the same model, each of which takes over where those before it fail
@@ -351,7 +351,7 @@ pub struct CloudPlaceArgs {
 
     /// Behind how many of its other choices the small model may go on too while it waits: as many as are
     /// worth the time on this machine. Only where one text is made at a time, and not with ONNX; choices
-    /// that are as good as equal may fall otherwise
+    /// that are almost equal may be decided differently
     #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 3>, help_heading = "Cloud")]
     pub branches: usize,
 

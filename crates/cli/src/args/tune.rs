@@ -19,7 +19,7 @@ pub struct TuneArgs {
     #[arg(short, long, value_name = "FOLDER")]
     pub output: PathBuf,
 
-    /// Say what it will take, and do nothing
+    /// Estimate what it will take, and do nothing else
     #[arg(long)]
     pub dry_run: bool,
 
@@ -36,12 +36,12 @@ pub struct TuneArgs {
     #[arg(long, value_name = "SHARE", default_value = "10%")]
     pub budget: Share,
 
-    /// No answer is longer
+    /// Stop an answer after this many tokens
     #[arg(long, value_name = "N", default_value = "320", value_parser = count)]
     pub max_tokens: usize,
 
-    /// Carry at most this many of the small model's tokens that the large one objects to on to the end
-    /// of the answer, to see whether they do harm
+    /// Continue the answer to its end behind at most this many of the small model's tokens that the
+    /// large one objects to, to see whether they do harm
     #[arg(long, value_name = "N", default_value = "200", value_parser = between::<0, 1_000_000>)]
     pub rollouts: usize,
 
@@ -54,7 +54,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     pub parallel: usize,
 
-    /// What is held out, what is rolled out, and how the weights begin
+    /// The seed that chooses what is held out, what is rolled out, and the initial weights
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 

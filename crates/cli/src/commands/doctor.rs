@@ -165,7 +165,7 @@ async fn examine(findings: &mut Findings, tandem: &Tandem, args: &DoctorArgs) {
             train one for this model as it is (docs/routers.md), or use --router top1";
         findings.add("router", Level::Fail, format!("{error:#}"), advice);
     }
-    if args.pair.cloud.place.offline {
+    if args.pair.cloud.location.offline {
         let advice = "leave out --offline to use a cloud";
         return findings.add("cloud", Level::Fail, "offline".into(), advice);
     }
@@ -193,11 +193,11 @@ async fn check_cloud(
     let on_error = OnCloudError::Fail;
     let clouds =
         lease.introduce(Opening { prompt, edge: Some(&tokens), on_error, grammar: None }).await?;
-    let addresses = args.pair.cloud.place.addresses().unwrap_or_default();
+    let addresses = args.pair.cloud.location.addresses().unwrap_or_default();
     let (group, remotes) = clouds.each();
     let several = remotes.len() > 1;
     for (at, remote) in remotes.iter_mut().enumerate() {
-        let Some(introduction) = meet(findings, remote, addresses.get(at), args).await else {
+        let Some(introduction) = identify(findings, remote, addresses.get(at), args).await else {
             continue;
         };
         try_out(findings, remote, &introduction).await;
@@ -214,13 +214,13 @@ async fn check_cloud(
 }
 
 /// Who answers, and what it has in common with the edge.
-async fn meet(
+async fn identify(
     findings: &mut Findings,
     remote: &Remote,
     address: Option<&Address>,
     args: &DoctorArgs,
 ) -> Option<Introduction> {
-    let introduction = match remote.meet().await {
+    let introduction = match remote.identify().await {
         Ok(introduction) => introduction,
         Err(error) => {
             findings.add("cloud", Level::Fail, error.to_string(), advice(&error));
@@ -253,7 +253,7 @@ async fn meet(
         }
         match &matched.template {
             Ok(()) => findings.ok("template", "the edge's"),
-            Err(_) if args.pair.cloud.place.cloud_template.is_some() => {
+            Err(_) if args.pair.cloud.location.cloud_template.is_some() => {
                 findings.ok("template", "the one you gave");
             }
             Err(_) if introduction.engine == Engine::OpenAi => {

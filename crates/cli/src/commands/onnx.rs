@@ -35,13 +35,13 @@ fn list(args: &ExposeArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match Hidden::find(&file, &graph) {
         Ok(hidden) if hidden.output(&graph).is_some() => {
-            writeln!(out, "given out already: {}", hidden.tensor)?;
+            writeln!(out, "already an output: {}", hidden.tensor)?;
         }
         Ok(hidden) if !hidden.branches.is_empty() => {
             let inside: Vec<_> = hidden.branches.iter().map(|b| &*b.hidden.tensor).collect();
-            writeln!(out, "would be taken: {} in the two branches", inside.join(" and "))?;
+            writeln!(out, "would be chosen: {} in the two branches", inside.join(" and "))?;
         }
-        Ok(hidden) => writeln!(out, "would be taken: {}", hidden.tensor)?,
+        Ok(hidden) => writeln!(out, "would be chosen: {}", hidden.tensor)?,
         Err(onnx::OnnxError::Hidden { reason, .. }) => writeln!(out, "none is certain: {reason}")?,
         Err(error) => return Err(error.into()),
     }

@@ -118,7 +118,7 @@ fn about(args: &ServeArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
     };
     let edge = models.edge_options()?.name();
     let preset = models.preset().map(String::from);
-    Ok(ServerInfo { edge, cloud, place: models.location(), preset })
+    Ok(ServerInfo { edge, cloud, location: models.location(), preset })
 }
 
 fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {

@@ -9,12 +9,12 @@ use tandem::Mode;
 use crate::{
     args::TuneArgs,
     commands::eval::print_table,
-    progress::Bar,
+    progress::TerminalProgress,
     show::{percent, print_json, say},
 };
 
 pub async fn tune(args: TuneArgs) -> anyhow::Result<ExitCode> {
-    args.pair.cloud.place.require_cloud("the large model teaches the router")?;
+    args.pair.cloud.location.require_cloud("the large model teaches the router")?;
     // Read first: a line that is no prompt is told before anything is loaded.
     let prompts = Prompts::read(&args.prompts, args.limit)?;
     let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
@@ -58,9 +58,10 @@ pub async fn tune(args: TuneArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let kept = || say(&format!("what was done is in {}; the same command resumes", work.display()));
+    let kept =
+        || say(&format!("what was done so far is in {}; the same command resumes", work.display()));
     let tuned = tokio::select! {
-        tuned = run(&tandem, config, Arc::new(Bar::default())) => tuned,
+        tuned = run(&tandem, config, Arc::new(TerminalProgress::default())) => tuned,
         _ = tokio::signal::ctrl_c() => {
             kept();
             return Ok(ExitCode::from(130));
@@ -105,7 +106,7 @@ fn show(tuned: &Tuned, as_json: bool) -> anyhow::Result<()> {
             "no answers were judged: none is right or wrong, and the cloud gives no likelihoods",
         ),
     }
-    say(&format!("{} is about it", page.display()));
+    say(&format!("the report is {}", page.display()));
     say(&format!("use it with --preset {}", folder.display()));
     Ok(())
 }

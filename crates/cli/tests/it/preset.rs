@@ -7,17 +7,16 @@ use std::{
     process::Command,
 };
 
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::common::{Done, tandem};
+use crate::common::{Done, sha256, tandem};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets").join(name)
 }
 
-fn sha256(path: &Path) -> String {
-    decode::hex(&Sha256::digest(fs::read(path).unwrap()))
+fn hash(file: &Path) -> String {
+    sha256(&fs::read(file).unwrap())
 }
 
 /// A machine with nothing on it but a copy of the smaller preset.
@@ -116,7 +115,7 @@ fn damaged_presets_are_refused_and_the_file_is_named() {
     // A router, but not this one.
     let machine = Machine::new();
     fs::copy(shipped("commonsenseqa").join("router.safetensors"), file(&machine)).unwrap();
-    machine.refused("./mine", 1, &[named, "damaged or was replaced", &sha256(&file(&machine))]);
+    machine.refused("./mine", 1, &[named, "damaged or was replaced", &hash(&file(&machine))]);
 
     let machine = Machine::new();
     machine.edit("[defaults]", "[extras]");
@@ -212,14 +211,14 @@ fn a_maker_is_told_every_hash_and_whether_routers_fit() {
     }
     // A maker who does not know the hash yet learns it.
     let router = machine.folder().join("router.safetensors");
-    let hash = sha256(&router);
-    machine.edit(&hash, "");
+    let right = hash(&router);
+    machine.edit(&right, "");
     let done = machine.run(&["preset", "check", "./mine"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.out.contains(&hash), "{}", done.out);
+    assert!(done.out.contains(&right), "{}", done.out);
     // The right hash of the wrong router: it was trained with an adapter.
     fs::copy(shipped("commonsenseqa").join("router.safetensors"), &router).unwrap();
-    machine.edit("sha256 = \"\"", &format!("sha256 = \"{}\"", sha256(&router)));
+    machine.edit("sha256 = \"\"", &format!("sha256 = \"{}\"", hash(&router)));
     let done = machine.run(&["preset", "check", "./mine"]);
     assert_eq!(done.code, Some(1));
     assert!(done.out.contains("was trained for"), "{}", done.out);

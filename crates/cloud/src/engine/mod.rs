@@ -98,7 +98,7 @@ pub(crate) enum Context<'a> {
     Text(&'a str),
 }
 
-/// What comes next?
+/// A request to continue a context, before it is put into an engine's own JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub context: Context<'a>,

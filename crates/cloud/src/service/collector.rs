@@ -6,8 +6,8 @@ use decode::{Exchange, Token, Vocabulary};
 
 use super::{conversation::known, error::ServiceError, sessions::Session};
 use crate::{
+    decoded_state::DecodedState,
     protocol::{EdgeModel, EdgeState},
-    seen::DecodedState,
 };
 
 /// Keeps what edges see beside what the cloud would have written, to train routers on it.

@@ -5,8 +5,8 @@
 //! the whole text.
 //!
 //! An edge that does not wait for answers asks about texts that it takes back later, so the text may
-//! go back and forth. Its tokens must not depend on that: a text is always gone on with from the last
-//! answer it begins with.
+//! go back and forth. Its tokens must not depend on that: a text always resumes from the last
+//! answer that it begins with.
 
 use std::collections::VecDeque;
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_left_is_gone_on_with_from_its_last_answer() {
+    fn a_text_that_was_left_resumes_from_its_last_answer() {
         let vocabulary = vocabulary();
         // Its own way of writing "中国": two tokens, where the tokenizer has one.
         let written: Vec<_> = ["中", "国"].iter().flat_map(|t| vocabulary.encode(t)).collect();

@@ -26,7 +26,8 @@ struct Outcome {
     text: String,
     cloud: usize,
     fallbacks: usize,
-    degraded: usize,
+    /// What was exchanged for each token that is the cloud's.
+    exchanged: Vec<Exchange>,
     reason: Option<FinishReason>,
 }
 
@@ -51,7 +52,7 @@ async fn going_on<C: Cloud>(edge: FakeModel, cloud: C, tau: f32, asks: usize) ->
         text: transcript.text(),
         cloud: count(Source::Cloud),
         fallbacks: count(Source::Fallback),
-        degraded: transcript.shown().iter().filter(|t| t.degraded.is_some()).count(),
+        exchanged: transcript.shown().iter().filter_map(|t| t.exchange).collect(),
         reason: transcript.finish_reason(),
     }
 }
@@ -61,7 +62,7 @@ async fn who_answers_is_found_out() {
     for dialect in Dialect::ALL {
         let fake = Fake::start(dialect, 1).await;
         let remote = fake.remote(fake.settings());
-        let introduction = remote.meet().await.unwrap();
+        let introduction = remote.identify().await.unwrap();
         assert_eq!(introduction.engine, dialect.engine());
         let matched = introduction.matched.unwrap();
         assert_eq!(matched.vocabulary.is_ok(), dialect != Dialect::OpenAi, "{matched:?}");
@@ -82,7 +83,8 @@ async fn one_vocabulary_ids_travel_and_nothing_differs() {
                     let there = going_on(model(seed), remote, tau, asks).await;
                     assert_eq!(there.tokens, expected.tokens, "{dialect:?} {seed} {tau} {asks}");
                     assert_eq!((there.cloud, there.reason), (expected.cloud, expected.reason));
-                    assert_eq!((there.fallbacks, there.degraded), (0, 0));
+                    assert_eq!(there.exchanged, vec![Exchange::Ids; there.cloud]);
+                    assert_eq!(there.fallbacks, 0);
                 }
             }
         }
@@ -91,7 +93,7 @@ async fn one_vocabulary_ids_travel_and_nothing_differs() {
 
 #[tokio::test]
 async fn other_vocabularies_text_travels_and_the_trace_says_so() {
-    let mut degraded = 0;
+    let mut exchanged = 0;
     for dialect in Dialect::ALL {
         for seed in 0..12 {
             let fake = Fake::start(dialect, 100 + seed).await;
@@ -103,12 +105,12 @@ async fn other_vocabularies_text_travels_and_the_trace_says_so() {
                 let there = going_on(edge.clone(), remote, 1.0, asks).await;
                 assert_eq!(there.text, expected.text, "{dialect:?} {seed} {asks}");
                 assert_eq!((there.cloud, there.fallbacks), (expected.cloud, 0));
-                assert_eq!(there.degraded, there.cloud);
-                degraded += there.degraded;
+                assert_eq!(there.exchanged, vec![Exchange::Text; there.cloud]);
+                exchanged += there.cloud;
             }
         }
     }
-    assert!(degraded > 200, "{degraded}");
+    assert!(exchanged > 200, "{exchanged}");
 }
 
 #[tokio::test]

@@ -215,7 +215,7 @@ async fn a_cloud_that_was_left_alone_is_used_again() {
 }
 
 #[tokio::test]
-async fn patience_waits_until_the_cloud_is_well() {
+async fn a_text_waits_until_the_cloud_is_well() {
     for dialect in Dialect::ALL {
         let fake = Fake::start(dialect, 3).await;
         let on_error = decode::OnCloudError::Wait;

@@ -73,7 +73,7 @@ pub enum Grammar {
     Regex(String),
     /// Free text that is held to a form behind a certain word.
     Triggered {
-        /// The word.
+        /// What begins the form as soon as it is written, such as `<tool_call>`.
         word: String,
         /// The form behind it, as in [`Lark`](Self::Lark).
         lark: String,

@@ -89,7 +89,7 @@ impl TrafficCollector {
         }
         let odd = |text: &str| text.len() > LONGEST_NAME || text.contains(char::is_control);
         if odd(&name) || odd(&fingerprint) {
-            return Err("that is no name of a model".into());
+            return Err("that is not the name of a model".into());
         }
         Ok(CollectionInfo {
             format: CollectionInfo::FORMAT,

@@ -16,7 +16,6 @@ use std::{
 };
 
 use decode::{Message, Threshold, Token, Vocabulary};
-use sha2::{Digest, Sha256};
 use tandem::{Mode, NamedRouter, Tandem};
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{
     Error,
-    eval::Example,
+    eval::{Example, example::worked_digest},
     progress::Progress,
     worker::{Decoding, Worker, share_work},
 };
@@ -141,7 +140,7 @@ async fn prepare(
         hidden: pair.edge().await?.hidden_len(),
         cloud: pair.cloud_name()?,
         exchange,
-        examples: digest(&examples),
+        examples: worked_digest(&examples),
         count: examples.len(),
         seed: config.seed,
     };
@@ -162,14 +161,6 @@ async fn prepare(
         too_long: AtomicUsize::new(0),
         no_likelihoods: AtomicBool::new(false),
     })
-}
-
-fn digest(examples: &[Example]) -> String {
-    let mut hash = Sha256::new();
-    for example in examples {
-        hash.update(format!("{}\0{:?}\0{:?}\0", example.id, example.task, example.worked));
-    }
-    decode::hex(&hash.finalize()[..8])
 }
 
 impl Job {

@@ -12,7 +12,7 @@ pub struct Costs {
     pub tokens: usize,
     /// Of them, from the cloud.
     pub cloud_tokens: usize,
-    /// Of them, from the edge because the cloud could not be had.
+    /// Of them, from the edge because the cloud could not be reached.
     pub fallback_tokens: usize,
     pub characters: usize,
     /// Times the cloud answered.

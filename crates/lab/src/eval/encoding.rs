@@ -18,7 +18,7 @@ pub enum NotText {
     CutOff,
     #[error("the file is compressed (gzip, zip or zstd); unpack it")]
     Compressed,
-    #[error("the file holds zero bytes and looks like no text")]
+    #[error("the file holds zero bytes, so it is not text")]
     Binary,
 }
 

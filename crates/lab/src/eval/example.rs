@@ -1,5 +1,7 @@
 //! Questions, how they are put, and worked answers where they are known.
 
+use sha2::{Digest, Sha256};
+
 use crate::eval::{code::Function, compare::Compare, conclusion};
 
 /// How a choice is to be explained, and concluded with.
@@ -105,6 +107,28 @@ impl Example {
             Task::Plain { .. } => None,
         }
     }
+}
+
+/// Questions by their hash: the same under another name, another under the same.
+pub(crate) fn questions_digest(examples: &[Example]) -> String {
+    digest(examples, |example| format!("{}\0{:?}\0", example.id, example.task))
+}
+
+/// As [`questions_digest`], with the worked answers, where those are read too.
+pub(crate) fn worked_digest(examples: &[Example]) -> String {
+    digest(examples, |example| {
+        format!("{}\0{:?}\0{:?}\0", example.id, example.task, example.worked)
+    })
+}
+
+/// Results and samples on disk carry these hashes: were other bytes hashed, no interrupted run could
+/// resume.
+fn digest(examples: &[Example], bytes: impl Fn(&Example) -> String) -> String {
+    let mut hash = Sha256::new();
+    for example in examples {
+        hash.update(bytes(example));
+    }
+    decode::hex(&hash.finalize()[..8])
 }
 
 /// A worked answer in the wanted style.

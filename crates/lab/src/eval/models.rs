@@ -44,7 +44,7 @@ impl PairDecoder {
         let messages = [Message::system(system), Message::user("?")];
         let cloud = worker.introduce(&messages, true).await?;
         cloud.open().await?;
-        let about = cloud.meet().await?.about;
+        let about = cloud.identify().await?.about;
         let footprint = |(weights, cache_per_token)| Footprint { weights, cache_per_token };
         let edge = footprint(tandem.pair().edge().await?.footprint());
         Ok(Self {

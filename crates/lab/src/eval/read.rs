@@ -20,7 +20,7 @@ use crate::eval::{
 pub enum ReadError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} line {line}: {looks}; expected UTF-8: save it so", path.display())]
+    #[error("{} line {line}: {looks}; save it as UTF-8", path.display())]
     Encoding { path: PathBuf, line: usize, looks: NotText },
     #[error("{} line 1: the file is empty; expected on each line {wanted}", path.display())]
     Empty { path: PathBuf, wanted: &'static str },

@@ -89,7 +89,7 @@ impl Row {
     fn right_choice(&self, labels: &[String]) -> Result<usize, String> {
         if let (false, Some(Value::Number(place))) = (self.has("answerKey"), self.0.get("answer")) {
             let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
-            return place.ok_or_else(|| "answer is no place among the choices".into());
+            return place.ok_or_else(|| "answer is not the number of a choice".into());
         }
         let name =
             if self.has("answerKey") || !self.has("answer") { "answerKey" } else { "answer" };
@@ -139,7 +139,7 @@ impl Row {
         // It is called by this name.
         let plain = |c: char| c.is_alphanumeric() || c == '_';
         if !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(format!("entry_point {name:?} is no name of a function"));
+            return Err(format!("entry_point {name:?} is not the name of a function"));
         }
         let solution = self.optional_text("canonical_solution")?;
         let worked = solution.map(|body| format!("```python\n{}{body}\n```", stub.trim_start()));
@@ -158,7 +158,8 @@ impl Row {
             }
             "regex" => {
                 let pattern = |answer: &String| {
-                    Pattern::new(answer).map_err(|e| format!("answer {answer:?} is no regex: {e}"))
+                    Pattern::new(answer)
+                        .map_err(|e| format!("answer {answer:?} is not a regex: {e}"))
                 };
                 Compare::Regex(answers.iter().map(pattern).collect::<Result<_, _>>()?)
             }
@@ -296,7 +297,7 @@ fn blank(name: &str) -> String {
 fn check_number(answer: &str) -> Result<(), String> {
     match value::is_number(answer) {
         true => Ok(()),
-        false => Err(format!("answer {answer:?} is no number")),
+        false => Err(format!("answer {answer:?} is not a number")),
     }
 }
 

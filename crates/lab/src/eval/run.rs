@@ -13,7 +13,7 @@ use tandem::Tandem;
 
 use super::{
     Example, Outcome, Record, Results, ResultsInfo, Sweep, Table, Task, TaskName, confine,
-    models::PairDecoder, points::Points, read, results::claim,
+    example::questions_digest, models::PairDecoder, points::Points, read, results::claim,
 };
 use crate::{Error, energy::EnergyMeter, progress::Progress, worker::share_work};
 
@@ -70,22 +70,13 @@ pub struct Evaluation {
 
 /// Those of all questions that a configuration wants, with a digest of all there are.
 fn questions(config: &EvalConfig, all: Vec<Example>) -> Result<(Vec<Example>, String), Error> {
-    let digest = digest(&all);
+    let digest = format!("{} questions {}", all.len(), questions_digest(&all));
     let most = config.limit.unwrap_or(usize::MAX);
     let examples: Vec<Example> = all.into_iter().skip(config.skip).take(most).collect();
     if examples.is_empty() {
         return Err(Error::usage("--skip leaves no questions"));
     }
     Ok((examples, digest))
-}
-
-/// The questions by their hash: the same under another name, another under the same.
-fn digest(examples: &[Example]) -> String {
-    let mut hash = Sha256::new();
-    for example in examples {
-        hash.update(format!("{}\0{:?}\0", example.id, example.task));
-    }
-    format!("{} questions {}", examples.len(), decode::hex(&hash.finalize()[..8]))
 }
 
 impl ResultsFile {

@@ -7,11 +7,10 @@ use std::{
 
 use decode::Message;
 use engine::Model;
-use sha2::{Digest, Sha256};
 
 use crate::{
     Error,
-    eval::{AnswerStyle, Example},
+    eval::{AnswerStyle, Example, example::questions_digest},
 };
 
 /// Fewer prompts cannot be split into those that are learnt from, tuned with and judged on.
@@ -38,7 +37,7 @@ impl Prompts {
         examples.retain(|example| seen.insert(example.prompt().trim().to_owned()));
         let mut left_out = vec![];
         if examples.len() < all {
-            left_out.push(format!("{} prompts are there twice", all - examples.len()));
+            left_out.push(format!("duplicates of other prompts ({})", all - examples.len()));
         }
         examples.truncate(limit.unwrap_or(usize::MAX));
         // Results are kept by id.
@@ -83,11 +82,7 @@ impl Prompts {
 
     /// Names all of them.
     pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for example in &self.examples {
-            hash.update(format!("{}\0{:?}\0", example.id, example.task));
-        }
-        decode::hex(&hash.finalize()[..8])
+        questions_digest(&self.examples)
     }
 }
 
@@ -113,7 +108,7 @@ mod tests {
         .unwrap();
         let ids: Vec<_> = read.examples.iter().map(|e| e.id.as_str()).collect();
         assert_eq!(ids, ["a", "a (2)"]);
-        assert_eq!(read.left_out, ["1 prompts are there twice"]);
+        assert_eq!(read.left_out, ["duplicates of other prompts (1)"]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ class Tandem:
         """Loads the small model now, so that no text waits for it."""
 
     def close(self) -> None:
-        """Lets no new text begin, and says goodbye to the cloud."""
+        """Starts no new text, and closes its sessions at the cloud."""
 
     @property
     def router(self) -> str:

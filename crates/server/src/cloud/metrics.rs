@@ -37,8 +37,8 @@ impl Metrics {
             cached: register(r, "cached_tokens", "Tokens found in the cache"),
             decoded: register(r, "decoded_tokens", "Tokens written"),
             sessions: register(r, "sessions", "Sessions that are open"),
-            queued: seconds(r, "queued", "What an ask waited for others", &times),
-            work: seconds(r, "work", "What an ask took to read and write", &times),
+            queued: seconds(r, "queued", "Time an ask waited for others", &times),
+            work: seconds(r, "work", "Time an ask took to read and write", &times),
             collector: collector.map(|collector| {
                 let help = "Samples of live use taken for training";
                 let collected = register(r, "collected_samples", help);

@@ -14,7 +14,7 @@ pub struct ServerInfo {
     pub edge: String,
     /// What people call the large one; no address.
     pub cloud: Option<String>,
-    pub place: CloudLocation,
+    pub location: CloudLocation,
     pub preset: Option<String>,
 }
 

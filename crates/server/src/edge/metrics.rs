@@ -36,13 +36,13 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("tandem");
         let r = &mut registry;
-        let fallbacks = "Times the edge stood in for a cloud that could not be had";
-        let provisional = "Tokens the edge had gone on to while an answer was on its way";
-        let speculation = "Asks during which the edge went on, by what came of it";
+        let fallbacks = "Times the edge stood in for a cloud that could not be reached";
+        let provisional = "Tokens the edge read ahead while an answer was on its way";
+        let speculation = "Asks during which the edge read ahead, by what the answer was";
         let prefilled = "Tokens read before the first was written, by side";
-        let first = "From taking a seat to the first token";
+        let first = "Time from taking a seat to the first token";
         let first_buckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-        let between = "Between one accepted span and the next";
+        let between = "Time between one accepted span and the next";
         let between_buckets = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
         Self {
             requests: RequestCounter::new(r),
@@ -50,19 +50,19 @@ impl Default for Metrics {
             asks: register(r, "asks", "Times the cloud answered"),
             speculation: register(r, "asks_hidden", speculation),
             provisional: register(r, "provisional_tokens", provisional),
-            void_steps: register(r, "void_steps", "Tokens the edge read in vain while it waited"),
+            void_steps: register(r, "void_steps", "Tokens the edge read ahead for nothing"),
             fallbacks: register(r, "fallbacks", fallbacks),
             failovers: register(r, "cloud_failovers", "Times another of several clouds took over"),
-            cancelled: register(r, "cancelled", "Texts whose readers went away"),
+            cancelled: register(r, "cancelled", "Texts whose clients disconnected"),
             prefilled: register(r, "prefilled_tokens", prefilled),
             cached: register(r, "cached_tokens", "Tokens found in a cache instead, by side"),
             sent: {
                 let counter: Counter = Counter::default();
-                let help = "What left this device for the cloud";
+                let help = "Data sent from this device to the cloud";
                 r.register_with_unit("sent", help, Unit::Bytes, counter.clone());
                 counter
             },
-            running: register(r, "running", "Texts being made"),
+            running: register(r, "running", "Texts being written"),
             queued: register(r, "queued", "Requests waiting for a seat"),
             first: seconds(r, "time_to_first_token", first, &first_buckets),
             between: seconds(r, "time_between_tokens", between, &between_buckets),

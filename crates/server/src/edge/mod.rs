@@ -63,7 +63,7 @@ impl<P: Pair> Server<P> {
         self.tandem.failure().await
     }
 
-    /// Lets no new text begin, and says goodbye to the cloud.
+    /// Starts no new text, and closes its sessions at the cloud.
     pub async fn close(&self) {
         self.tandem.close().await;
     }

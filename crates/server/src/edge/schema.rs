@@ -95,9 +95,9 @@ pub struct Stats {
     tokens: usize,
     /// Of them, from the cloud.
     cloud_tokens: usize,
-    /// Of them, from the edge because the cloud could not be had.
+    /// Of them, from the edge because the cloud could not be reached.
     fallback_tokens: usize,
-    /// Whether the text ends where it does because the cloud could not be had.
+    /// Whether the text ends where it does because the cloud could not be reached.
     fallback_end: bool,
     /// Tokens from the cloud, divided by all.
     routed_share: f64,
@@ -119,7 +119,7 @@ pub struct Stats {
     edge_prefilled: usize,
     /// Tokens of the prompt it found in its cache instead.
     edge_cached: usize,
-    /// Times the edge stood in for a cloud that could not be had.
+    /// Times the edge stood in for a cloud that could not be reached.
     fallbacks: usize,
     /// Tokens that the edge had gone on to before it was certain that the text would come there.
     provisional_tokens: usize,
@@ -190,8 +190,9 @@ pub struct Token {
     /// What the form that the text is held to had to do with the token; absent where nothing.
     #[schema(nullable = false)]
     constrained: Option<Constrained>,
-    /// `text` on what the cloud wrote where ids cannot travel; no fault.
-    degraded: Option<Exchange>,
+    /// Whether ids or text were exchanged for it; on tokens of the cloud.
+    #[schema(nullable = false)]
+    exchange: Option<Exchange>,
     /// Where its time went; for a word of several tokens, all on the first.
     times: Times,
     /// On the first token of an answer of the cloud.

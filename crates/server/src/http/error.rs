@@ -31,7 +31,7 @@ pub struct ErrorResponse {
     have: Option<Prefix>,
 }
 
-/// What is wrong.
+/// The body of every error, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorDetail {
     message: String,
@@ -41,7 +41,7 @@ pub struct ErrorDetail {
     /// The field at fault by its full path, such as `messages[2].role`.
     #[schema(required = true)]
     param: Option<String>,
-    /// For programs.
+    /// A name that programs can match, such as `busy`; null where the type says enough.
     #[schema(required = true)]
     code: Option<&'static str>,
 }

@@ -47,11 +47,11 @@ pub struct Quota {
 #[derive(Debug, Default)]
 pub struct Quotas {
     quota: Quota,
-    left: Mutex<HashMap<KeyId, Left>>,
+    left: Mutex<HashMap<KeyId, Remaining>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct Remaining {
     requests: f64,
     cloud_tokens: f64,
     at: Instant,
@@ -86,11 +86,11 @@ impl Quotas {
         self.with(key, now, |left| left.cloud_tokens -= cloud_tokens as f64);
     }
 
-    fn with<T>(&self, key: KeyId, now: Instant, act: impl FnOnce(&mut Left) -> T) -> T {
+    fn with<T>(&self, key: KeyId, now: Instant, act: impl FnOnce(&mut Remaining) -> T) -> T {
         let full = |most: Option<u32>| f64::from(most.unwrap_or(u32::MAX));
         let (requests, cloud_tokens) = (full(self.quota.requests), full(self.quota.cloud_tokens));
         let mut table = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = table.entry(key).or_insert(Left { requests, cloud_tokens, at: now });
+        let left = table.entry(key).or_insert(Remaining { requests, cloud_tokens, at: now });
         let passed = now.saturating_duration_since(left.at).as_secs_f64() / MINUTE.as_secs_f64();
         left.requests = (left.requests + passed * requests).min(requests);
         left.cloud_tokens = (left.cloud_tokens + passed * cloud_tokens).min(cloud_tokens);

@@ -165,8 +165,8 @@ async fn every_kind_of_nonsense_has_its_status() {
 async fn the_slow_are_not_waited_for() {
     let body = BodyLimits { time: Duration::from_millis(300), ..config().body };
     let config = Config { body, ..config() };
-    let patience = ServerLimits { headers: Duration::from_millis(300), ..ServerLimits::default() };
-    let server = start_with(Scripted::default(), config, patience).await;
+    let limits = ServerLimits { headers: Duration::from_millis(300), ..ServerLimits::default() };
+    let server = start_with(Scripted::default(), config, limits).await;
     // Half a body, and then nothing.
     let mut half = post(b"{\"messages\":[]}");
     half.truncate(half.len() - 3);
@@ -180,12 +180,12 @@ async fn the_slow_are_not_waited_for() {
 
 #[tokio::test]
 async fn more_connections_than_there_are_places_wait() {
-    let patience = ServerLimits {
+    let limits = ServerLimits {
         connections: 2,
         headers: Duration::from_millis(400),
         ..ServerLimits::default()
     };
-    let server = start_with(Scripted::default(), config(), patience).await;
+    let server = start_with(Scripted::default(), config(), limits).await;
     let address = server.url.trim_start_matches("http://").to_owned();
     let idle =
         [TcpStream::connect(&address).await.unwrap(), TcpStream::connect(&address).await.unwrap()];

@@ -23,7 +23,7 @@ use crate::common::{start, tiny};
 const DEADLINE: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Line {
+pub enum LinkState {
     Through,
     /// Connections stay, and nothing passes.
     Hangs,
@@ -31,49 +31,49 @@ pub enum Line {
     Cut,
 }
 
-/// The way to a cloud, which can be cut.
-pub struct Way {
+/// Stands before a cloud, so that the link to it can be cut.
+pub struct CloudProxy {
     pub endpoint: Endpoint,
-    line: watch::Sender<Line>,
+    link: watch::Sender<LinkState>,
     passed: Arc<std::sync::atomic::AtomicUsize>,
 }
 
-impl Way {
+impl CloudProxy {
     pub async fn to(options: LoadOptions) -> Self {
         let cloud = start(options, Config::default()).await.to_string();
         let behind = cloud.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let (line, watched) = watch::channel(Line::Through);
+        let (link, watched) = watch::channel(LinkState::Through);
         let passed = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = passed.clone();
         tokio::spawn(async move {
             while let Ok((mut here, _)) = listener.accept().await {
-                let (mut line, behind, count) = (watched.clone(), behind.clone(), count.clone());
+                let (mut link, behind, count) = (watched.clone(), behind.clone(), count.clone());
                 tokio::spawn(async move {
                     let mut there = TcpStream::connect(behind).await.unwrap();
-                    if *line.borrow_and_update() == Line::Through {
+                    if *link.borrow_and_update() == LinkState::Through {
                         count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                         tokio::select! {
                             _ = copy_bidirectional(&mut here, &mut there) => return,
-                            _ = line.wait_for(|line| *line != Line::Through) => {}
+                            _ = link.wait_for(|state| *state != LinkState::Through) => {}
                         }
                     }
                     // What hung does not go on later: whoever waited gave up.
-                    drop(line.wait_for(|line| *line != Line::Hangs).await);
+                    drop(link.wait_for(|state| *state != LinkState::Hangs).await);
                 });
             }
         });
-        Self { endpoint: Endpoint { address, key: None, authority: None }, line, passed }
+        Self { endpoint: Endpoint { address, key: None, authority: None }, link, passed }
     }
 
-    pub fn is(&self, line: Line) {
-        self.line.send(line).unwrap();
+    pub fn set(&self, state: LinkState) {
+        self.link.send(state).unwrap();
     }
 }
 
-fn tandem(edge: &Path, ways: &[&Way], on_error: OnCloudError) -> Tandem {
-    let clouds = ways.iter().map(|way| Settings::new(way.endpoint.clone())).collect();
+fn tandem(edge: &Path, proxies: &[&CloudProxy], on_error: OnCloudError) -> Tandem {
+    let clouds = proxies.iter().map(|proxy| Settings::new(proxy.endpoint.clone())).collect();
     Tandem::builder()
         .store(Store::open().unwrap())
         .edge_config(EdgeConfig {
@@ -130,17 +130,17 @@ async fn a_cloud_that_dies_or_hangs_is_replaced_and_used_again() {
     tiny::model(&edge, 4);
     tiny::model(&large, 5);
     let options = || LoadOptions::new(&large, 512, 1);
-    let (one, two) = (Way::to(options()).await, Way::to(options()).await);
+    let (one, two) = (CloudProxy::to(options()).await, CloudProxy::to(options()).await);
     let pair = tandem(&edge, &[&one, &two], OnCloudError::Keep);
     let undisturbed = text(&pair, |_| {}).await;
     assert!(undisturbed.tokens.len() > 20, "{}", undisturbed.tokens.len());
     assert!(answered_by(&undisturbed).iter().all(|&cloud| cloud == 1));
     assert_eq!(two.passed.load(std::sync::atomic::Ordering::SeqCst), 0);
-    for trouble in [Line::Cut, Line::Hangs] {
+    for trouble in [LinkState::Cut, LinkState::Hangs] {
         let started = Instant::now();
         let answer = text(&pair, |span| {
             if span == 8 {
-                one.is(trouble);
+                one.set(trouble);
             }
         });
         let answer = answer.await;
@@ -162,7 +162,7 @@ async fn a_cloud_that_dies_or_hangs_is_replaced_and_used_again() {
         assert!(answered_by(&text(&pair, |_| {}).await).iter().all(|&cloud| cloud == 2));
         assert!(started.elapsed() < DEADLINE / 2, "{:?}", started.elapsed());
         // Once it is back, texts begin there again.
-        one.is(Line::Through);
+        one.set(LinkState::Through);
         let begun = Instant::now();
         while answered_by(&text(&pair, |_| {}).await).first() != Some(&1) {
             assert!(begun.elapsed() < Duration::from_secs(30), "the first is never used again");
@@ -176,13 +176,13 @@ async fn another_model_is_refused_and_the_edge_stands_in() {
     let home = tempfile::tempdir().unwrap();
     let file = |name: &str| home.path().join(name);
     tiny::model(&file("edge.gguf"), 4);
-    let one = Way::to(tiny::model(&file("large.gguf"), 5)).await;
-    let other = Way::to(tiny::model(&file("other.gguf"), 6)).await;
+    let one = CloudProxy::to(tiny::model(&file("large.gguf"), 5)).await;
+    let other = CloudProxy::to(tiny::model(&file("other.gguf"), 6)).await;
     let pair = tandem(&file("edge.gguf"), &[&one, &other], OnCloudError::Keep);
     let undisturbed = text(&pair, |_| {}).await;
     let answer = text(&pair, |span| {
         if span == 8 {
-            one.is(Line::Cut);
+            one.set(LinkState::Cut);
         }
     });
     let answer = answer.await;

@@ -11,7 +11,7 @@ use lab::{
 use models::Role;
 use serde::Serialize;
 
-use crate::{args::BenchAgreeArgs, progress::Bar, show::print_json};
+use crate::{args::BenchAgreeArgs, progress::TerminalProgress, show::print_json};
 
 /// What was seen at every position behind a question.
 #[derive(Default, Serialize)]
@@ -42,7 +42,7 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let (mut edge, mut reference) = (edge.open().await?, reference.open().await?);
     let mut figures = Agreement::default();
     let mut sum = 0.0;
-    let progress = Bar::default();
+    let progress = TerminalProgress::default();
     progress.begin("comparing", examples.len());
     for example in &examples {
         let messages =

@@ -45,9 +45,9 @@ pub async fn ask(args: BenchAskArgs) -> anyhow::Result<()> {
     let longest = *lengths.last().ok_or_else(|| UsageError("--lengths is empty".into()))?;
     let grows = (args.asks + 2) * (args.append + 2);
     let mut remote = connect(&args, longest + lengths.len() * grows + 64)?;
-    let introduction = remote.meet().await?;
+    let introduction = remote.identify().await?;
     let (engine, limit) = (introduction.engine, introduction.about.context);
-    let mut conversation = Growing::begin(&mut remote).await?;
+    let mut conversation = GrowingConversation::begin(&mut remote).await?;
     let mut points = vec![];
     for length in lengths {
         if let Some(limit) = limit.filter(|&limit| length + grows > limit) {
@@ -87,13 +87,13 @@ fn connect(args: &BenchAskArgs, room: usize) -> anyhow::Result<Remote> {
             Settings::in_process(Arc::new(Service::new(model, config)))
         }
     };
-    let AskConfig { deadline, on_error, delay, .. } = args.cloud.place.ask_config()?;
+    let AskConfig { deadline, on_error, delay, .. } = args.cloud.location.ask_config()?;
     let settings = Settings { deadline, on_error, delay, ..settings };
     Ok(Remote::new(settings, Opening::alone(prompt))?)
 }
 
 /// A conversation that grows by the cloud's own tokens.
-struct Growing<'a> {
+struct GrowingConversation<'a> {
     remote: &'a mut Remote,
     exchange: Exchange,
     accepted: Vec<Token>,
@@ -106,7 +106,7 @@ struct Growing<'a> {
     sampling: Sampling,
 }
 
-impl<'a> Growing<'a> {
+impl<'a> GrowingConversation<'a> {
     async fn begin(remote: &'a mut Remote) -> anyhow::Result<Self> {
         let exchange = remote.open().await?.exchange;
         // Warm enough that the text does not end, or run in circles.

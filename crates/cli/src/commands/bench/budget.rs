@@ -12,7 +12,7 @@ use tandem::{Mode, NamedRouter, Request, Tandem};
 use crate::{
     args::BenchBudgetArgs,
     config::UsageError,
-    progress::Bar,
+    progress::TerminalProgress,
     show::{percent, print_json},
 };
 
@@ -29,7 +29,7 @@ struct Measured {
 }
 
 pub async fn budget(args: BenchBudgetArgs) -> anyhow::Result<ExitCode> {
-    args.pair.cloud.place.require_cloud("budgets are about the cloud")?;
+    args.pair.cloud.location.require_cloud("budgets are about the cloud")?;
     let mut examples = vec![];
     for path in &args.prompts {
         examples.extend(Example::read(path, AnswerStyle::AsGiven)?);
@@ -51,7 +51,7 @@ pub async fn budget(args: BenchBudgetArgs) -> anyhow::Result<ExitCode> {
     if routers.is_empty() {
         routers.push(tandem.routers().own().clone());
     }
-    let bar = Bar::default();
+    let bar = TerminalProgress::default();
     let mut found = vec![];
     for router in &routers {
         for share in &args.budget {
@@ -70,7 +70,7 @@ async fn measure(
     router: &NamedRouter,
     budget: f32,
     examples: &[Example],
-    bar: &Bar,
+    bar: &TerminalProgress,
 ) -> anyhow::Result<Measured> {
     use lab::Progress;
     bar.begin(&format!("{router} at {}", percent(budget)), examples.len());

@@ -33,7 +33,7 @@ struct ModeSummary {
 }
 
 pub async fn joint(args: BenchJointArgs) -> anyhow::Result<()> {
-    args.generate.pair.cloud.place.require_cloud("all three modes are measured")?;
+    args.generate.pair.cloud.location.require_cloud("all three modes are measured")?;
     let tandem = args.generate.builder()?.any_mode().build()?;
     note_fallback(&tandem);
     // Loading the models is not what is measured.

@@ -26,7 +26,7 @@ use serde::Serialize;
 use tandem::{Introduction, Pair, Prompt, Tandem};
 
 use super::{joint::QUESTIONS, median};
-use crate::{args::BenchNetworkArgs, progress::Bar, show::print_json};
+use crate::{args::BenchNetworkArgs, progress::TerminalProgress, show::print_json};
 
 /// What stands before an answer, whatever is exchanged.
 type Context = (Vec<Token>, String);
@@ -245,9 +245,9 @@ impl Bench {
 }
 
 pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
-    let place = &args.generate.pair.cloud.place;
-    place.require_cloud("its answers are recorded")?;
-    let in_flight = place.asks_in_flight;
+    let location = &args.generate.pair.cloud.location;
+    location.require_cloud("its answers are recorded")?;
+    let in_flight = location.asks_in_flight;
     let tandem = args.generate.builder()?.build()?;
     let pair = tandem.pair().clone();
     pair.load_edge().await?;
@@ -257,11 +257,11 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         policy: tandem.routers().policy().clone(),
         sampling: tandem.usual_sampling(),
         limits: tandem.defaults().limits.clone(),
-        ask_tokens: place.ask_tokens,
+        ask_tokens: location.ask_tokens,
         branches: pair.branches(),
     };
     let questions = questions(&args)?;
-    let progress = Bar::default();
+    let progress = TerminalProgress::default();
     lab::Progress::begin(&progress, "recording", questions.len());
     let (mut texts, policy) = (vec![], bench.fresh_policy());
     for question in &questions {
@@ -347,7 +347,7 @@ fn print(
     tandem: &Tandem,
     (prompts, json): (usize, bool),
 ) -> anyhow::Result<()> {
-    // How often the answer was what the small model had gone on with: no more can be hidden wholly.
+    // How often the small model had read on behind what the answer was: no more can be hidden wholly.
     let (mut confirmed, mut branch, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0, 0);
     for stats in runs.iter().flatten().flat_map(|run| &run.stats) {
         confirmed += stats.confirmed_asks;
@@ -371,8 +371,8 @@ fn print(
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{prompts} prompts, router {}, {:.1} % from the cloud; {:.0} % of answers were what the small \
-         model had gone on with, {:.0} % another choice that it had gone on with too",
+        "{prompts} prompts, router {}, {:.1} % from the cloud; {:.0} % of answers were the choice \
+         behind which the small model had read on, {:.0} % another choice behind which it had read on too",
         tandem.routers().own(),
         share * 100.0,
         expected * 100.0,

@@ -97,7 +97,7 @@ struct LoopSummary {
 }
 
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
-    args.generate.pair.cloud.place.require_cloud("asks are measured")?;
+    args.generate.pair.cloud.location.require_cloud("asks are measured")?;
     let tandem = args.generate.builder()?.build()?;
     let pair = tandem.pair().clone();
     let (edge, cloud) = (pair.open_edge().await?, pair.open_cloud().await?);

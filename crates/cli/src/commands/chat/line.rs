@@ -22,7 +22,7 @@ pub const HELP: &str = "/model small|joint|large  who writes (/mode is the same)
 pub const QUOTE: &str = "\"\"\"";
 
 #[derive(Debug, PartialEq)]
-pub enum Line {
+pub enum ChatLine {
     Say(String),
     Mode(Mode),
     Threshold(Threshold),
@@ -38,7 +38,7 @@ pub enum Line {
     Wrong(String),
 }
 
-impl Line {
+impl ChatLine {
     pub fn parse(line: &str) -> Self {
         let line = line.trim();
         let Some(command) = line.strip_prefix('/') else {
@@ -130,16 +130,22 @@ mod tests {
 
     #[test]
     fn lines_and_commands() {
-        assert_eq!(Line::parse(" hi there "), Line::Say("hi there".into()));
-        assert_eq!(Line::parse("  "), Line::Nothing);
-        assert_eq!(Line::parse("/mode small"), Line::Mode(Mode::Small));
-        assert_eq!(Line::parse("/model tandem-large"), Line::Mode(Mode::Large));
-        assert_eq!(Line::parse("/threshold 0.5"), Line::Threshold(Threshold::new(0.5).unwrap()));
-        assert_eq!(Line::parse("/system Be brief."), Line::System(Some("Be brief.".into())));
-        assert_eq!(Line::parse("/system"), Line::System(None));
-        assert_eq!(Line::parse("/save a b.json"), Line::Save("a b.json".into()));
-        assert_eq!(Line::parse("/reset"), Line::Reset);
-        assert_eq!(Line::parse("/quit"), Line::Quit);
+        assert_eq!(ChatLine::parse(" hi there "), ChatLine::Say("hi there".into()));
+        assert_eq!(ChatLine::parse("  "), ChatLine::Nothing);
+        assert_eq!(ChatLine::parse("/mode small"), ChatLine::Mode(Mode::Small));
+        assert_eq!(ChatLine::parse("/model tandem-large"), ChatLine::Mode(Mode::Large));
+        assert_eq!(
+            ChatLine::parse("/threshold 0.5"),
+            ChatLine::Threshold(Threshold::new(0.5).unwrap())
+        );
+        assert_eq!(
+            ChatLine::parse("/system Be brief."),
+            ChatLine::System(Some("Be brief.".into()))
+        );
+        assert_eq!(ChatLine::parse("/system"), ChatLine::System(None));
+        assert_eq!(ChatLine::parse("/save a b.json"), ChatLine::Save("a b.json".into()));
+        assert_eq!(ChatLine::parse("/reset"), ChatLine::Reset);
+        assert_eq!(ChatLine::parse("/quit"), ChatLine::Quit);
         for wrong in [
             "/mode",
             "/mode tiny",
@@ -151,7 +157,7 @@ mod tests {
             "/save",
             "/load",
         ] {
-            assert!(matches!(Line::parse(wrong), Line::Wrong(_)), "{wrong}");
+            assert!(matches!(ChatLine::parse(wrong), ChatLine::Wrong(_)), "{wrong}");
         }
     }
 

@@ -14,7 +14,7 @@ use tandem::{Mode, Pair, Request, RoutingOverrides, Tandem};
 
 use self::{
     file::Saved,
-    line::{HELP, Line, Lines},
+    line::{ChatLine, HELP, Lines},
 };
 
 use crate::{
@@ -65,7 +65,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
             Ok(line) => {
                 editor.add_history_entry(&line)?;
                 let Some(text) = lines.push(&line) else { continue };
-                if !chat.handle(Line::parse(&text)).await? {
+                if !chat.handle(ChatLine::parse(&text)).await? {
                     break;
                 }
             }
@@ -84,46 +84,46 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
 
 impl Chat {
     /// `false` when the user leaves.
-    async fn handle(&mut self, line: Line) -> anyhow::Result<bool> {
+    async fn handle(&mut self, line: ChatLine) -> anyhow::Result<bool> {
         match line {
-            Line::Say(text) => self.answer(text).await?,
-            Line::Mode(mode) => {
+            ChatLine::Say(text) => self.answer(text).await?,
+            ChatLine::Mode(mode) => {
                 if let Err(error) = self.switch(mode).await {
                     say(&format!("error: {error:#}"));
                 }
             }
-            Line::Threshold(threshold) => {
+            ChatLine::Threshold(threshold) => {
                 let threshold = Some(threshold);
                 self.routing = RoutingOverrides { threshold, ..RoutingOverrides::default() };
             }
-            Line::Budget(share) => {
+            ChatLine::Budget(share) => {
                 let budget = Some(share.value());
                 self.routing = RoutingOverrides { budget, ..RoutingOverrides::default() };
             }
-            Line::System(system) => self.system = system,
-            Line::Save(path) => {
+            ChatLine::System(system) => self.system = system,
+            ChatLine::Save(path) => {
                 let (system, messages) = (self.system.clone(), self.messages.clone());
                 match (Saved { system, messages }).write(&path) {
                     Ok(()) => say(&format!("saved to {}", path.display())),
                     Err(error) => say(&format!("error: {error:#}")),
                 }
             }
-            Line::Load(path) => match Saved::read(&path) {
+            ChatLine::Load(path) => match Saved::read(&path) {
                 Ok(saved) => {
                     say(&format!("{} messages from {}", saved.messages.len(), path.display()));
                     Saved { system: self.system, messages: self.messages } = saved;
                 }
                 Err(error) => say(&format!("error: {error:#}")),
             },
-            Line::Undo => {
+            ChatLine::Undo => {
                 let question = self.messages.iter().rposition(|m| m.role == Role::User);
                 self.messages.truncate(question.unwrap_or(0));
             }
-            Line::Reset => self.messages.clear(),
-            Line::Help => say(HELP),
-            Line::Quit => return Ok(false),
-            Line::Nothing => {}
-            Line::Wrong(reason) => say(&reason),
+            ChatLine::Reset => self.messages.clear(),
+            ChatLine::Help => say(HELP),
+            ChatLine::Quit => return Ok(false),
+            ChatLine::Nothing => {}
+            ChatLine::Wrong(reason) => say(&reason),
         }
         Ok(true)
     }

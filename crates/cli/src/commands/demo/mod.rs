@@ -36,10 +36,10 @@ const LEAST_PAIR: &str = "tiny";
 const WARM_UP: usize = 4;
 
 pub async fn demo(mut args: PairArgs) -> anyhow::Result<ExitCode> {
-    args.cloud.place.require_cloud("the cloud is part of the demo")?;
+    args.cloud.location.require_cloud("the cloud is part of the demo")?;
     let own_pair = args.edge.edge_model.is_some()
         || args.cloud.cloud_model.is_some()
-        || !args.cloud.place.cloud.is_empty();
+        || !args.cloud.location.cloud.is_empty();
     if !own_pair && args.edge.pair.is_none() {
         args.edge.pair = pair_that_is_here(&args.edge.store()?);
     }

@@ -17,7 +17,7 @@ use tandem::{NamedRouter, Store, Tandem};
 use crate::{
     args::{Baseline, EvalArgs, EvalCommand, MergeArgs},
     config::{UsageError, note_fallback},
-    progress::Bar,
+    progress::TerminalProgress,
     show::{print_json, say},
 };
 
@@ -27,9 +27,9 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         (None, Some(task)) => task,
         (None, None) => return Err(UsageError("name a task".into()).into()),
     };
-    args.pair.cloud.place.require_cloud("the cloud is part of what is measured")?;
+    args.pair.cloud.location.require_cloud("the cloud is part of what is measured")?;
     // The delay is a point's own.
-    let networks = std::mem::take(&mut args.pair.cloud.place.simulate_rtt);
+    let networks = std::mem::take(&mut args.pair.cloud.location.simulate_rtt);
     let mut builder = args.pair.builder(args.preset.as_ref())?;
     // The first of those that were named, so that no other has to fit this edge.
     if let Some(router) = args.router.first() {
@@ -71,7 +71,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         say(&format!("{there} answers of an earlier run are in {path}; --fresh starts over"));
     }
     let time = tokio::select! {
-        time = evaluation.run(Arc::new(Bar::default())) => time?,
+        time = evaluation.run(Arc::new(TerminalProgress::default())) => time?,
         _ = tokio::signal::ctrl_c() => {
             say(&format!("stopped; the answers so far are in {path}, and the same command resumes"));
             return Ok(ExitCode::from(130));

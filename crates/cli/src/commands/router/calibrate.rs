@@ -10,7 +10,7 @@ use lab::{
 use router::{Calibration, RouterFile};
 use tandem::{Mode, NamedRouter, RouterSpec, Tandem};
 
-use crate::{args::CalibrateArgs, config::UsageError, progress::Bar, show::say};
+use crate::{args::CalibrateArgs, config::UsageError, progress::TerminalProgress, show::say};
 
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
@@ -29,7 +29,7 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let cloud = args.joint || named;
     let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
     let tandem = if cloud {
-        args.pair.cloud.place.require_cloud("what travels depends on the cloud")?;
+        args.pair.cloud.location.require_cloud("what travels depends on the cloud")?;
         builder.build()?
     } else {
         builder.offline().build()?
@@ -49,7 +49,7 @@ pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     };
     let conversations: Vec<_> = examples.iter().map(conversation).collect();
     let answers = Answers { conversations: &conversations, max_tokens: args.max_tokens };
-    let bar = Bar::default();
+    let bar = TerminalProgress::default();
     let measured = measure(&tandem, &routers, exchange, answers, &bar).await?;
     for ((spec, router), measured) in args.routers.iter().zip(&routers).zip(measured) {
         let table = if args.joint {

@@ -8,10 +8,10 @@ use lab::{
 };
 use tandem::{Mode, NamedRouter};
 
-use crate::{args::CollectArgs, progress::Bar, show::say};
+use crate::{args::CollectArgs, progress::TerminalProgress, show::say};
 
 pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
-    args.pair.cloud.place.require_cloud("the cloud is part of what is collected")?;
+    args.pair.cloud.location.require_cloud("the cloud is part of what is collected")?;
     let builder = args.pair.builder(args.preset.as_ref())?.mode(Mode::Small);
     let tandem = builder.seats(args.parallel).build()?;
     let joint = match &args.router {
@@ -42,7 +42,7 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
         max_tokens: args.max_tokens,
         system: args.system,
     };
-    let collected = run(&tandem, config, Arc::new(Bar::default())).await?;
+    let collected = run(&tandem, config, Arc::new(TerminalProgress::default())).await?;
     if collected.too_long > 0 {
         let examples = collected.too_long;
         say(&format!("{examples} examples skipped: longer than a model's context"));

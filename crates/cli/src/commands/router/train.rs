@@ -13,7 +13,7 @@ use crate::{
 
 pub fn train(args: &TrainArgs) -> anyhow::Result<()> {
     if args.output.extension().is_some_and(|e| e == "svg") {
-        let reason = "the curves are written beside the router as .svg: name it otherwise";
+        let reason = "the curves are written beside the router as .svg: choose another name";
         return Err(UsageError(reason.into()).into());
     }
     let (samples, origin) = gather(&args.collections, args.objective)?;

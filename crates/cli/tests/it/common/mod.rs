@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 pub const SMALL: &str = "smollm2-135m-instruct";
 
@@ -29,6 +30,11 @@ pub fn tandem(arguments: &[&str]) -> Command {
     // Small enough to be tested with on any machine.
     command.env("TANDEM_PAIR", "tiny");
     command
+}
+
+/// A file's hash, as catalogues, presets and hubs have it.
+pub fn sha256(bytes: &[u8]) -> String {
+    decode::hex(&Sha256::digest(bytes))
 }
 
 pub struct Done {

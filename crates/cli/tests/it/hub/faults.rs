@@ -12,9 +12,9 @@ use super::{
     REPO,
     machine::{Machine, files},
     published,
-    server::{COMMIT, Fault, Hub, fake_gguf, sha256},
+    server::{COMMIT, Fault, Hub, fake_gguf},
 };
-use crate::common::{Done, on_a_disk_of};
+use crate::common::{Done, on_a_disk_of, sha256};
 
 const NAME: &str = "hf:test/tiny-GGUF";
 const SIZE: usize = 300_000;
@@ -47,7 +47,7 @@ fn a_second_pull_goes_on_where_the_connection_was_cut() {
 }
 
 #[test]
-fn a_connection_that_is_cut_once_is_gone_on_with_at_once() {
+fn a_pull_resumes_at_once_after_a_connection_that_is_cut_once() {
     let machine = published();
     machine.hub.fault(Fault::CutOnce(200_000));
     let done = machine.pull(NAME);
@@ -57,7 +57,7 @@ fn a_connection_that_is_cut_once_is_gone_on_with_at_once() {
 }
 
 #[test]
-fn a_pull_that_was_killed_is_gone_on_with() {
+fn a_pull_that_was_killed_resumes() {
     let machine = published();
     machine.hub.fault(Fault::Hang(150_000));
     let mut command = machine.command(&["pull", NAME]);

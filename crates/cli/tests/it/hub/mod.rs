@@ -10,9 +10,9 @@ use std::{fs, process::Command};
 
 use self::{
     machine::Machine,
-    server::{Hub, Request, fake_gguf, sha256},
+    server::{Hub, Request, fake_gguf},
 };
-use crate::common::Done;
+use crate::common::{Done, sha256};
 
 pub const REPO: &str = "test/tiny-GGUF";
 

@@ -4,8 +4,9 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
 use super::{
     machine::{Machine, files},
-    server::{COMMIT, Hub, sha256},
+    server::{COMMIT, Hub},
 };
+use crate::common::sha256;
 
 fn tiny(name: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/onnx_models");

@@ -14,6 +14,8 @@ use serde_json::json;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
+use crate::common::sha256;
+
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// What goes wrong with large files.
@@ -67,16 +69,9 @@ pub struct Hub {
     state: Arc<Mutex<State>>,
 }
 
-pub fn hex(bytes: &[u8]) -> String {
-    decode::hex(bytes)
-}
-
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
 pub fn git_hash(bytes: &[u8]) -> String {
-    hex(&Sha1::new().chain_update(format!("blob {}\0", bytes.len())).chain_update(bytes).finalize())
+    let header = format!("blob {}\0", bytes.len());
+    decode::hex(&Sha1::new().chain_update(header).chain_update(bytes).finalize())
 }
 
 /// As the real hub has it: weights are large whatever their size, the rest is in git.

@@ -16,14 +16,10 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use crate::common::{Done, tandem};
+use crate::common::{Done, sha256, tandem};
 
 /// The parts of the model that is pulled here.
 pub const PARTS: usize = 4;
-
-pub fn sha256(bytes: &[u8]) -> String {
-    decode::hex(&Sha256::digest(bytes))
-}
 
 /// Bytes that do not compress, so that sizes are what they seem.
 pub fn content(part: usize) -> Vec<u8> {

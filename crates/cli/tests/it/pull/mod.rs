@@ -13,9 +13,9 @@ use std::{
 
 use serde_json::Value;
 
-use self::machine::{Fault, Machine, PARTS, content, sha256};
+use self::machine::{Fault, Machine, PARTS, content};
 use crate::{
-    common::{Done, on_a_disk_of},
+    common::{Done, on_a_disk_of, sha256},
     hub::{machine as hub, server::Hub},
 };
 

@@ -111,11 +111,11 @@ fn the_hidden_state_is_listed_exposed_or_refused() {
     let output = folder.path().join("out.onnx");
     let model = tiny("growing").join("model.onnx");
     let listed = run(&["onnx", "expose", "--list", text(&model)]);
-    assert!(listed.out.contains("would be taken: "), "{}", listed.out);
+    assert!(listed.out.contains("would be chosen: "), "{}", listed.out);
     let exposed = run(&["onnx", "expose", text(&model), "-o", text(&output)]);
     assert_eq!(exposed.code, Some(0), "{}", exposed.err);
     let again = run(&["onnx", "expose", "--list", text(&output)]);
-    assert!(again.out.contains("given out already: "), "{}", again.out);
+    assert!(again.out.contains("already an output: "), "{}", again.out);
     let twice = run(&["onnx", "expose", text(&output), "-o", text(&output)]);
     assert_eq!(twice.code, Some(1));
     assert!(twice.err.contains("already"), "{}", twice.err);

@@ -1,6 +1,6 @@
 use std::fs;
 
-use cloud::seen::DecodedState;
+use cloud::decoded_state::DecodedState;
 use decode::{Token, fake::FakeVocabulary};
 use half::f16;
 use router::FEATURES;

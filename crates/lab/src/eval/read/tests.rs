@@ -104,7 +104,7 @@ fn the_other_tasks_say_what_they_want() {
         format!(r#"{{"prompt": "?", "answer": {answer}, "compare": "{compare}"}}"#)
     };
     for (task, row, reason) in [
-        (TaskName::Gsm8k, SUM.replace(r#""2""#, r#""two""#), r#"answer "two" is no number"#),
+        (TaskName::Gsm8k, SUM.replace(r#""2""#, r#""two""#), r#"answer "two" is not a number"#),
         (TaskName::Gsm8k, r#"{"problem": "?", "solution": "two"}"#.into(), "answer is missing"),
         (TaskName::Math, SUM.replace(r#""2""#, r#""""#), "answer is blank"),
         (
@@ -116,7 +116,7 @@ fn the_other_tasks_say_what_they_want() {
         (TaskName::Jsonl, r#"{"prompt": "?", "answer": "x"}"#.into(), "compare is missing"),
         (TaskName::Jsonl, row("exact", "[]"), "answer is an empty list"),
         (TaskName::Jsonl, row("exact", "[true]"), "answer is true or false instead of text"),
-        (TaskName::Jsonl, row("number", r#"["1", "x"]"#), r#"answer "x" is no number"#),
+        (TaskName::Jsonl, row("number", r#"["1", "x"]"#), r#"answer "x" is not a number"#),
         (TaskName::Jsonl, row("choice", r#""Paris""#),
             "without choices, answer has to be one letter or digit"),
         (TaskName::Jsonl, row("choice", r#"["A", "1"]"#),
@@ -142,7 +142,7 @@ fn the_other_tasks_say_what_they_want() {
         assert_eq!(message, format!("d.jsonl line 1: {reason}; expected {}", task.wanted()));
     }
     let message = refused(TaskName::Jsonl, &row("regex", r#""(""#));
-    assert!(message.starts_with("d.jsonl line 1: answer \"(\" is no regex: "), "{message}");
+    assert!(message.starts_with("d.jsonl line 1: answer \"(\" is not a regex: "), "{message}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn functions_to_write_are_read_with_their_tests() {
     assert_eq!(found[0].is_right("I do not know."), Some(false));
     assert!(found[0].worked.as_deref().unwrap().contains("    return x"));
     let bad = row.replace("\"f\", \"can", "\"f()\", \"can");
-    assert!(refused(TaskName::HumanEval, &bad).contains("is no name of a function"));
+    assert!(refused(TaskName::HumanEval, &bad).contains("is not the name of a function"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn files_are_read_as_they_were_published() {
     assert!(any[0].prompt().starts_with("Clips?\n") && any[3].prompt().contains("\n(2) y\n"));
     for (row, reason) in [
         (mmlu.replace(": 2", ": 4"), "there are 4 choices, and answer is 4"),
-        (mmlu.replace(": 2", ": -1"), "answer is no place among the choices"),
+        (mmlu.replace(": 2", ": -1"), "answer is not the number of a choice"),
         (arc.replace("stem", "text"), "stem is missing"),
         (arc.replace(r#""label": "1""#, r#""id": "1""#), "a choice without label"),
     ] {
@@ -239,13 +239,12 @@ fn a_file_has_to_hold_something_that_can_be_read() {
     let wide: Vec<u8> = MINES.encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(
         try_read(TaskName::Arc, &[("d.jsonl", &wide)]).unwrap_err(),
-        "d.jsonl line 1: the file looks like UTF-16; expected UTF-8: save it so"
+        "d.jsonl line 1: the file looks like UTF-16; save it as UTF-8"
     );
     let latin = [MINES.as_bytes(), b"\n{\"question\": \"Caf\xe9?\"}"].concat();
     assert_eq!(
         try_read(TaskName::Arc, &[("d.jsonl", &latin)]).unwrap_err(),
-        "d.jsonl line 2: not UTF-8; the file looks like Latin-1 (ISO 8859-1); expected UTF-8: \
-         save it so"
+        "d.jsonl line 2: not UTF-8; the file looks like Latin-1 (ISO 8859-1); save it as UTF-8"
     );
     let missing = read(TaskName::Arc, &["nowhere.jsonl".into()]).unwrap_err();
     assert!(matches!(missing, ReadError::File { .. }));

@@ -77,7 +77,7 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Serve
     Json(ServerDescription {
         version: env!("CARGO_PKG_VERSION"),
         edge: EdgeDescription { name: about.edge.clone() },
-        cloud: CloudDescription { name: about.cloud.clone(), place: about.place },
+        cloud: CloudDescription { name: about.cloud.clone(), place: about.location },
         router: RouterDescription { name: own.name().to_owned(), trained: own.is_trained() },
         routers: routers.names(),
         tables: routers

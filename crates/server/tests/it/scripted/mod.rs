@@ -238,7 +238,7 @@ pub fn config() -> Config {
         about: ServerInfo {
             edge: "fake".into(),
             cloud: Some("fake-large".into()),
-            place: CloudLocation::Embedded,
+            location: CloudLocation::Embedded,
             preset: None,
         },
         keys: Keys::default(),
@@ -280,15 +280,15 @@ pub async fn start(pair: Scripted, config: Config) -> Running {
     start_with(pair, config, ServerLimits::default()).await
 }
 
-pub async fn start_with(pair: Scripted, config: Config, patience: ServerLimits) -> Running {
+pub async fn start_with(pair: Scripted, config: Config, limits: ServerLimits) -> Running {
     let size = (pair.seats, pair.queue);
-    start_tandem(Tandem::new(pair, routers(0.5), defaults(), size), config, patience).await
+    start_tandem(Tandem::new(pair, routers(0.5), defaults(), size), config, limits).await
 }
 
 pub async fn start_tandem(
     tandem: Tandem<Scripted>,
     config: Config,
-    patience: ServerLimits,
+    limits: ServerLimits,
 ) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -298,7 +298,7 @@ pub async fn start_tandem(
     let shutdown = async {
         drop(stopped.await);
     };
-    let done = tokio::spawn(listen(listener, app(&server), patience, shutdown));
+    let done = tokio::spawn(listen(listener, app(&server), limits, shutdown));
     cloud::http::provide_cryptography();
     let client = Client::builder().no_proxy().build().unwrap();
     Running { url, client, server, watch, stop: Some(stop), done }

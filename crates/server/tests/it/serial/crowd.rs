@@ -147,8 +147,8 @@ async fn a_shutdown_finishes_what_runs() {
 
 #[tokio::test]
 async fn a_shutdown_does_not_wait_for_ever() {
-    let patience = ServerLimits { shutdown: PACE * 5, ..ServerLimits::default() };
-    let mut server = start_with(endless(), config(), patience).await;
+    let limits = ServerLimits { shutdown: PACE * 5, ..ServerLimits::default() };
+    let mut server = start_with(endless(), config(), limits).await;
     let body = json!({ "messages": user("Endless"), "max_tokens": 1900, "stream": true });
     let request = server.client.post(format!("{}{CHAT}", server.url)).json(&body);
     let _answer = tokio::spawn(async move { request.send().await.unwrap().text().await });

@@ -235,7 +235,7 @@ async fn a_started_engine_says_what_its_model_says() {
     let variable = |name| std::env::var(name).unwrap();
     let settings = with_key(&variable("TANDEM_ENGINE_URL"), &variable("TANDEM_ENGINE_KEY"));
     let engine = Remote::new(settings.clone(), Opening::alone(Prompt::Text("x".into())));
-    let engine = engine.unwrap().meet().await.unwrap().engine;
+    let engine = engine.unwrap().identify().await.unwrap().engine;
     // vLLM keeps whole blocks only.
     let excess = if engine == Engine::Vllm { 32 } else { 1 };
     // The same weights as those engines have, to the last bit: nothing is left to rounding.
@@ -288,7 +288,7 @@ async fn where_vocabularies_differ_words_travel_as_text() {
         assert!(text.starts_with(&format!("{begun} Paris")), "{text}");
         let cloud = transcript.shown().iter().filter(|t| t.source == Source::Cloud);
         assert!(cloud.clone().count() > 0);
-        assert!(cloud.clone().all(|t| t.degraded == Some(Exchange::Text)));
+        assert!(cloud.clone().all(|t| t.exchange == Some(Exchange::Text)));
         // The first token of each word tells what the engine read for it.
         let asks: Vec<_> = cloud.filter_map(|t| t.cloud).collect();
         assert!(asks[1..].iter().all(|u| u.cached.unwrap() > 20), "{asks:?}");

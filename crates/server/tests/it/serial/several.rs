@@ -8,16 +8,16 @@ use models::Role;
 
 use crate::{
     common::{edge, edge_side, large, llama_server::LlamaServer, messages, model_file, small},
-    several::{Line, Way},
+    several::{CloudProxy, LinkState},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn llama_server_takes_over_from_tandem_cloud_and_another_model_does_not() {
-    let ours = Way::to(small()).await;
+    let ours = CloudProxy::to(small()).await;
     let engine = LlamaServer::start(&model_file(Role::Edge));
     let (address, key) = (engine.url().parse().unwrap(), Some("sesame".parse().unwrap()));
     let theirs = Endpoint { address, key, authority: None };
-    let other = Way::to(large()).await;
+    let other = CloudProxy::to(large()).await;
     let clouds = [ours.endpoint.clone(), theirs, other.endpoint.clone()];
     let group = Arc::new(CloudGroup::new(clouds.map(Settings::new).to_vec()));
     group.prove(0).await.unwrap();
@@ -36,7 +36,7 @@ async fn llama_server_takes_over_from_tandem_cloud_and_another_model_does_not() 
     let (want, sampling) = (AnswerLength::Tokens(1), Sampling::default());
     for number in 0..16 {
         if number == 8 {
-            ours.is(Line::Cut);
+            ours.set(LinkState::Cut);
         }
         let ask = Ask { tokens: &tokens, text: &text, want, sampling: &sampling };
         let answer = clouds.next(ask).await.unwrap();

@@ -14,7 +14,7 @@ use crate::common::{
 const ASKS: usize = 60;
 
 /// A conversation that grows by what the cloud itself writes.
-struct Growing {
+struct GrowingConversation {
     remote: Remote,
     accepted: Vec<Token>,
     whole: Vec<Duration>,
@@ -22,7 +22,7 @@ struct Growing {
     way: Vec<Duration>,
 }
 
-impl Growing {
+impl GrowingConversation {
     async fn begin(transport: Transport) -> Self {
         let mut remote = Peer::new(transport, small()).await.remote("Tell me a very long story.");
         remote.open().await.unwrap();
@@ -48,8 +48,8 @@ fn median(times: &[Duration]) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_way_to_a_cloud_in_process_is_the_shorter_one() {
-    let mut http = Growing::begin(Transport::Http).await;
-    let mut in_process = Growing::begin(Transport::InProcess).await;
+    let mut http = GrowingConversation::begin(Transport::Http).await;
+    let mut in_process = GrowingConversation::begin(Transport::InProcess).await;
     for _ in 0..ASKS {
         http.ask().await;
         in_process.ask().await;

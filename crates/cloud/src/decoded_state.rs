@@ -92,21 +92,21 @@ mod tests {
         let vocabulary = FakeVocabulary::new(&[" cat"]);
         let step = step(&[0.5, -2.25, 1e-3], 257);
         for (exchange, piece) in [(Exchange::Ids, &b""[..]), (Exchange::Text, b" cat")] {
-            let seen = EdgeState::new(&step, exchange, &vocabulary).unwrap();
-            let json = serde_json::to_string(&seen).unwrap();
-            assert_eq!(serde_json::from_str::<EdgeState>(&json).unwrap(), seen);
-            let sight = seen.read(3, exchange).unwrap();
-            assert_eq!(sight.hidden, [0.5, -2.25, 1e-3].map(f16::from_f32));
-            assert_eq!(sight.features, features(&step.logits));
-            assert_eq!(sight.piece, piece);
+            let state = EdgeState::new(&step, exchange, &vocabulary).unwrap();
+            let json = serde_json::to_string(&state).unwrap();
+            assert_eq!(serde_json::from_str::<EdgeState>(&json).unwrap(), state);
+            let read = state.read(3, exchange).unwrap();
+            assert_eq!(read.hidden, [0.5, -2.25, 1e-3].map(f16::from_f32));
+            assert_eq!(read.features, features(&step.logits));
+            assert_eq!(read.piece, piece);
         }
     }
 
     #[test]
     fn the_end_of_a_text_has_no_piece() {
-        let seen =
+        let state =
             EdgeState::new(&step(&[1.0], 0), Exchange::Text, &FakeVocabulary::new(&[])).unwrap();
-        assert_eq!(seen.read(1, Exchange::Text).unwrap().piece, b"");
+        assert_eq!(state.read(1, Exchange::Text).unwrap().piece, b"");
     }
 
     #[test]
@@ -135,8 +135,8 @@ mod tests {
             (EdgeState { piece: Some("?".into()), ..good.clone() }, "the piece is no base64"),
             (EdgeState { piece: None, ..good.clone() }, "piece is missing"),
         ];
-        for (seen, says) in cases {
-            let error = seen.read(2, Exchange::Text).unwrap_err();
+        for (state, says) in cases {
+            let error = state.read(2, Exchange::Text).unwrap_err();
             assert!(error.contains(says), "{says}: {error}");
         }
         assert!(good.read(3, Exchange::Text).unwrap_err().contains("4 bytes"));
