@@ -3,7 +3,12 @@
 # prefix: from an archive, by default that of `make dist`, where there is one; else the program as built
 # for this machine. What an earlier version left there is replaced; a failure leaves it as it was.
 set -eu
-prefix=$(realpath -m "${1:?"usage: install.sh PREFIX [ARCHIVE]"}")
+prefix=${1:?"usage: install.sh PREFIX [ARCHIVE]"}
+# Many shells leave the ~ of `make install PREFIX=~/.local` as it is, because no word begins with it.
+case $prefix in
+"~" | "~/"*) prefix=$HOME${prefix#"~"} ;;
+esac
+prefix=$(realpath -m "$prefix")
 cd "$(dirname "$0")/../.."
 archive=${2:-dist/tandem-$(scripts/release/version.sh)-$(uname -m)-linux.tar.gz}
 native=target/release/tandem

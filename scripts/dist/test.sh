@@ -58,6 +58,10 @@ install_to() {
         { "$scratch/prefix/bin/tandem" run --mode small --max-tokens 4 hi & } &&
         scripts/dist/install.sh "$scratch/prefix" && wait $!
 }
+# As the README's line arrives from a shell that leaves the ~ alone.
+home_install() {
+    HOME=$scratch/person make --silent install 'PREFIX=~/.local' && "$scratch/person/.local/bin/tandem" --version
+}
 truncated_install() {
     head -c 3000000 "$archive" >"$scratch/truncated.tar.gz"
     one_line 1 "truncated.tar.gz is damaged" scripts/dist/install.sh "$scratch/other" "$scratch/truncated.tar.gz" &&
@@ -100,6 +104,7 @@ cat "$scratch/first"
 check "first token from the cloud within 10 s" first_token " from the cloud" --threshold 1
 cat "$scratch/first"
 check "make install" install_to
+check "make install, with ~ for the home folder" home_install
 check "the manual is there" test -s "$scratch/prefix/share/man/man1/tandem-run.1"
 check "a truncated archive: one clear line, nothing installed" truncated_install
 check "a full disk: one clear line, nothing installed" one_line 1 "is full: make room" full_install

@@ -11,7 +11,7 @@ fn tandem(arguments: &[&str]) -> Output {
 
 #[test]
 fn commands_of_the_workshop_are_refused_by_name() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 10] = [
         &["eval", "builtin", "--budget", "7%"],
         &["report", "results.jsonl"],
         &["tune", "--prompts", "p.jsonl", "-o", "mine"],
@@ -19,6 +19,8 @@ fn commands_of_the_workshop_are_refused_by_name() {
         &["router", "--help"],
         &["onnx", "export", "-o", "folder"],
         &["bench", "agree"],
+        &["bench", "budget", "--prompts", "p.jsonl"],
+        &["bench", "network"],
         &["bench", "original", "--tokens", "8"],
     ];
     for command in commands {

@@ -66,6 +66,13 @@ def test_one_model_alone(pair: tandem.Tandem, mode: str, source: str) -> None:
     assert answer.summary["mode"] == mode and answer.summary["router"] is None
 
 
+def test_drafts_that_the_large_model_judges(pair: tandem.Tandem) -> None:
+    answer = pair.answer(QUESTION, mode="verify", max_tokens=8)
+    assert answer.summary["mode"] == "verify"
+    # Both models are the same, so a pass of the large one accepts more than a token.
+    assert 0 < answer.stats["asks"] < len(answer.tokens)
+
+
 def test_a_question_is_a_conversation(pair: tandem.Tandem) -> None:
     # Read twice in the same batches, so that rounding cannot tell them apart.
     texts = []

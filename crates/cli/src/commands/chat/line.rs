@@ -5,16 +5,16 @@ use std::{path::PathBuf, str::FromStr};
 use decode::Threshold;
 use tandem::{Mode, Share};
 
-pub const HELP: &str = "/model small|joint|large  who writes (/mode is the same)
-/threshold 0..1           ask the cloud where trust is below this
-/budget SHARE             at most this share of tokens from the cloud, as in 7%
-/system TEXT              the system message from here on; without a text, the usual one
-/undo                     forget the last question and its answer
-/reset                    begin a new conversation
-/save FILE                keep the conversation: as JSON, or as Markdown in a file.md
-/load FILE                go on with a conversation that was saved as JSON
-/help                     this list
-/quit                     leave (Ctrl-D too); Ctrl-C stops an answer
+pub const HELP: &str = "/model small|joint|large|verify  who writes (/mode is the same)
+/threshold 0..1                  ask the cloud where trust is below this
+/budget SHARE                    at most this share of tokens from the cloud, as in 7%
+/system TEXT                     the system message from here on; without a text, the usual one
+/undo                            forget the last question and its answer
+/reset                           begin a new conversation
+/save FILE                       keep the conversation: as JSON, or as Markdown in a file.md
+/load FILE                       go on with a conversation that was saved as JSON
+/help                            this list
+/quit                            leave (Ctrl-D too); Ctrl-C stops an answer
 
 \"\"\" begins and ends a text of several lines; a \\ at the end of a line does so for one more.";
 

@@ -37,7 +37,7 @@ fn a_conversation_with_commands() {
     assert_eq!(done.err.matches("tokens/s").count(), 3, "{}", done.err);
     assert!(done.err.contains("the threshold must be a number"), "{}", done.err);
     assert!(done.err.contains("there is no command /nonsense"), "{}", done.err);
-    assert!(done.err.contains("/model small|joint|large"), "{}", done.err);
+    assert!(done.err.contains("/model small|joint|large|verify "), "{}", done.err);
     assert!(!done.out.contains("never read"));
 }
 
