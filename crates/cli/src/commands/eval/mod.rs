@@ -50,6 +50,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         targets,
         random: args.baseline.contains(&Baseline::Random),
         large: !args.no_large,
+        verify: args.verify,
         networks,
     };
     let config = EvalConfig {
