@@ -37,9 +37,9 @@ impl Points {
     /// In the order in which a question is answered.
     pub fn runs(&self) -> Result<Vec<Run>, Error> {
         let first = self.routers.first().ok_or_else(|| Error::usage("no router is named"))?;
-        let networks: Vec<Option<Delay>> = match self.networks.as_slice() {
+        let networks: Vec<Option<&Delay>> = match self.networks.as_slice() {
             [] => vec![None],
-            some => some.iter().copied().map(Some).collect(),
+            some => some.iter().map(Some).collect(),
         };
         // The first router watches the edge alone, so that its scores can be compared with the truth.
         let mut runs = vec![small(first)];
@@ -74,7 +74,7 @@ impl Points {
     }
 }
 
-fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option<Delay>) -> Point {
+fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option<&Delay>) -> Point {
     let name = match network {
         Some(delay) => format!("{name} rtt {}ms", milliseconds(delay)),
         None => name,
@@ -95,12 +95,12 @@ fn small(router: &NamedRouter) -> Run {
 }
 
 /// A text of the large model's own, in mode large or verify.
-fn own_text(mode: Mode, network: Option<Delay>) -> Run {
+fn own_text(mode: Mode, network: Option<&Delay>) -> Run {
     let point = point(mode.to_string(), mode, None, network);
     Run { point, router: RouterKind::Always.into(), policy: Threshold::ALWAYS.into() }
 }
 
-fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
+fn joint(router: &NamedRouter, target: Target, network: Option<&Delay>) -> Run {
     let (name, policy, budget, threshold) = match target {
         Target::Budget(share) => {
             let table = router.table().iter().copied();
@@ -116,7 +116,7 @@ fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
 }
 
 /// At random: at the budget, or at the share that the first router has at this threshold.
-fn random(target: Target, like: String, network: Option<Delay>) -> Run {
+fn random(target: Target, like: String, network: Option<&Delay>) -> Run {
     let mut run = joint(&RouterKind::Random(None).into(), target, network);
     if let Target::Threshold(_) = target {
         run.point.name = format!("random like {like}");
@@ -126,7 +126,7 @@ fn random(target: Target, like: String, network: Option<Delay>) -> Run {
     run
 }
 
-fn milliseconds(delay: Delay) -> f64 {
+fn milliseconds(delay: &Delay) -> f64 {
     delay.rtt().as_secs_f64() * 1000.0
 }
 

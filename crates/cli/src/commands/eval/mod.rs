@@ -29,7 +29,8 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     };
     args.pair.cloud.place.require_cloud("the cloud is part of what is measured")?;
     // The delay is a point's own.
-    let networks = std::mem::take(&mut args.pair.cloud.place.simulate_rtt);
+    let networks = args.pair.cloud.place.networks()?;
+    args.pair.cloud.place.simulate_rtt.clear();
     let mut builder = args.pair.builder(args.preset.as_ref())?;
     // The first of those that were named, so that no other has to fit this edge.
     if let Some(router) = args.router.first() {
