@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use cloud::{Address, Endpoint, Key, Settings};
+use cloud::{Address, Delay, Endpoint, Key, Settings};
 use decode::Sampling;
 use engine::Adapter;
 use server::tls::Tls;
@@ -149,10 +149,16 @@ impl CloudLocationArgs {
         Ok(())
     }
 
+    /// The networks to simulate.
+    pub fn networks(&self) -> Result<Vec<Delay>, UsageError> {
+        let wrong = |message| UsageError(format!("--simulate-rtt: {message}"));
+        Delay::networks(&self.simulate_rtt).map_err(wrong)
+    }
+
     pub fn ask_config(&self) -> anyhow::Result<AskConfig> {
-        let delay = match self.simulate_rtt.as_slice() {
+        let delay = match self.networks()?.as_slice() {
             [] => None,
-            [one] => Some(*one),
+            [one] => Some(one.clone()),
             _ => return Err(UsageError("--simulate-rtt: only eval takes several".into()).into()),
         };
         Ok(AskConfig {

@@ -132,7 +132,7 @@ impl Clouds {
 
     /// See [`Remote::simulate_network`].
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
-        self.remotes.iter_mut().for_each(|remote| remote.simulate_network(delay));
+        self.remotes.iter_mut().for_each(|remote| remote.simulate_network(delay.clone()));
     }
 
     pub fn set_on_error(&mut self, on_error: OnCloudError) {

@@ -91,7 +91,7 @@ impl Remote {
                 Transport::InProcess(service.clone(), SentLog::default(), Network::default())
             }
         };
-        transport.network().simulate(settings.delay);
+        transport.network().simulate(settings.delay.clone());
         Ok(Self { connection: Some((settings, transport)), ..Self::offline(opening) })
     }
 
@@ -155,7 +155,7 @@ impl Remote {
 
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
         if let Some((settings, transport)) = &mut self.connection {
-            settings.delay = delay;
+            settings.delay.clone_from(&delay);
             transport.network().simulate(delay);
         }
     }

@@ -6,7 +6,7 @@
 //! - [`input`]: what a generation begins with
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
 //! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way,
-//!   `branches`: behind several choices at once
+//!   `branches`: behind several choices at once; `warm`: what the cloud does before the first ask
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -60,6 +60,7 @@ pub mod trace;
 pub mod transcript;
 pub mod verify;
 pub mod vocabulary;
+mod warm;
 
 pub use branches::LONGEST_BRANCH;
 pub use budget::{Budget, BudgetState, ThresholdPolicy};

@@ -151,11 +151,11 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         self
     }
 
-    /// Opens the cloud and has it read the prompt while the edge does. The prompt is sent to it even if
-    /// no token is doubtful later.
+    /// Opens the cloud and has it read the prompt while the edge does, and while the edge writes if that
+    /// takes longer. The prompt is sent to it even if no token is doubtful later.
     pub fn with_warm_cloud(mut self) -> Self {
         if let Some(routing) = &mut self.routing {
-            self.ahead.warm(&mut routing.cloud);
+            self.ahead.warm.open(&mut routing.cloud);
         }
         self
     }
@@ -375,7 +375,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// What comes back from an ask here, and how long nothing else was done.
     async fn await_answer(&mut self, step: &Step) -> Result<(Answer, Duration), SessionError> {
         // An ask that was made ahead and failed is made again: only here does a failure count.
-        if let Some(asked) = self.ahead.asked.take() {
+        if let Some(asked) = self.ahead.take_asked() {
             match self.wait(step, asked).await? {
                 (Ok(answer), waited) => return Ok((answer, waited)),
                 (Err(_), _) => self.transcript.add_void_asks(1),

@@ -20,9 +20,10 @@ use tracing::{Instrument, trace_span};
 
 use crate::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Handshake,
-    Pending, Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
+    PendingAnswer, Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
     trace::{Source, Speculation, Times},
     transcript::{NewTokens, Written},
+    warm::Warm,
 };
 
 /// The most places that are read ahead: each holds the logits of a whole vocabulary.
@@ -45,8 +46,8 @@ pub(crate) struct Ahead {
     pub tokens: usize,
     /// What the cloud would write behind the accepted text, as far as it has said.
     pub foreseen: Option<Answer>,
-    /// The opening of the cloud, where that goes ahead of the first ask.
-    opening: Option<InFlight<Handshake>>,
+    /// The opening of the cloud and its reading of the prompt, where they go ahead of the first ask.
+    pub warm: Warm,
 }
 
 /// A position that the edge has read up to, and its score.
@@ -60,13 +61,13 @@ pub(crate) struct StepAhead {
 }
 
 /// An answer of the cloud's that is on its way, or has come.
-pub(crate) enum InFlight<T = Answer> {
-    OnItsWay(Pending<T>),
-    Arrived(Result<T, CloudError>),
+pub(crate) enum InFlight {
+    OnItsWay(PendingAnswer),
+    Arrived(Result<Answer, CloudError>),
 }
 
-impl<T> InFlight<T> {
-    fn poll(&mut self, context: &mut std::task::Context<'_>) {
+impl InFlight {
+    pub fn poll(&mut self, context: &mut std::task::Context<'_>) {
         if let Self::OnItsWay(answer) = self
             && let Poll::Ready(answer) = answer.as_mut().poll(context)
         {
@@ -74,7 +75,7 @@ impl<T> InFlight<T> {
         }
     }
 
-    fn is_on_its_way(&self) -> bool {
+    pub fn is_on_its_way(&self) -> bool {
         matches!(self, Self::OnItsWay(_))
     }
 }
@@ -90,19 +91,9 @@ impl Ahead {
         }
     }
 
-    /// Opens the cloud ahead of the first ask, if it can be.
-    pub fn warm(&mut self, cloud: &mut impl Cloud) {
-        self.opening = cloud.begin_open().map(InFlight::OnItsWay);
-    }
-
-    /// What opening ahead has found out, once. A failure is met again where the cloud is needed.
-    fn opened(&mut self, context: &mut std::task::Context<'_>) -> Option<Handshake> {
-        self.opening.as_mut()?.poll(context);
-        let arrived = self.opening.take_if(|opening| !opening.is_on_its_way())?;
-        match arrived {
-            InFlight::Arrived(Ok(opened)) => Some(opened),
-            _ => None,
-        }
+    /// The ask that was made ahead for the place where the text stands, if there is one.
+    pub fn take_asked(&mut self) -> Option<InFlight> {
+        self.asked.take().or_else(|| self.warm.take_here())
     }
 
     /// Goes on in what the cloud would write, for as long as the text does.
@@ -118,9 +109,10 @@ impl Ahead {
         });
     }
 
-    /// The asks made behind the place where the text stands.
-    fn asks(&mut self) -> impl Iterator<Item = &mut InFlight> {
-        self.path.iter_mut().filter_map(|ahead| ahead.asked.as_mut())
+    /// Lets the asks go on that were made behind the place where the text stands, and for the prompt.
+    fn poll(&mut self, context: &mut std::task::Context<'_>) {
+        self.path.iter_mut().filter_map(|ahead| ahead.asked.as_mut()).for_each(|a| a.poll(context));
+        self.warm.poll(context);
     }
 
     fn on_their_way(&self) -> usize {
@@ -212,12 +204,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let Self { edge, unread, ahead, routing, exchange, sampling, transcript, .. } = self;
         let mut reading = pin!(edge.step(unread).instrument(reading));
         let step = poll_fn(|context| {
-            if let (Some(opened), Some(routing)) = (ahead.opened(context), routing.as_mut()) {
+            let opened = ahead.warm.opened(context);
+            if let (Some(opened), Some(routing)) = (opened, routing.as_mut()) {
                 *exchange = Some(opened.exchange);
                 let (want, written) = (ahead.wanted(*exchange, greedy), transcript.written());
-                ahead.asked = begin(routing, (want, sampling), None, written);
+                ahead.warm.ask(begin(routing, (want, sampling), None, written));
             }
-            ahead.asked.iter_mut().for_each(|asked| asked.poll(context));
+            ahead.warm.poll(context);
             reading.as_mut().poll(context)
         });
         Ok(step.await?)
@@ -225,7 +218,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Opens the cloud, unless that has begun already. Only here does a failure count.
     pub(crate) async fn open(&mut self) -> Result<Handshake, CloudError> {
-        if let Some(InFlight::OnItsWay(opening)) = self.ahead.opening.take()
+        if let Some(opening) = self.ahead.warm.take_opening()
             && let Ok(opened) = opening.await
         {
             return Ok(opened);
@@ -387,7 +380,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             let reading = trace_span!("step", position, unread = ways, ahead = true);
             poll_fn(|context| {
                 asked.poll(context);
-                ahead.asks().for_each(|ask| ask.poll(context));
+                ahead.poll(context);
                 for (reading, step) in readings.iter_mut().filter(|(_, step)| step.is_none()) {
                     if let Poll::Ready(read) = reading.as_mut().poll(context) {
                         *step = Some(read);
@@ -426,7 +419,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let behind = self.ahead.on_their_way();
         poll_fn(|context| {
             asked.poll(context);
-            self.ahead.asks().for_each(|ask| ask.poll(context));
+            self.ahead.poll(context);
             let arrived = !asked.is_on_its_way() || self.ahead.on_their_way() < behind;
             if arrived { Poll::Ready(()) } else { Poll::Pending }
         })
@@ -435,8 +428,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// Goes to where the accepted tokens lead: along what was read ahead, as far as it is the same.
     pub(crate) fn follow(&mut self, accepted: &[Token]) {
-        let void = usize::from(self.ahead.asked.take().is_some());
-        self.transcript.add_void_asks(void);
+        let asked = self.ahead.asked.take().is_some();
+        self.transcript.add_void_asks(usize::from(asked) + usize::from(self.ahead.warm.pass()));
         self.drop_branches();
         self.ahead.follow_foreseen(accepted);
         let same = self.ahead.common(accepted.iter().copied());
@@ -458,6 +451,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     pub(crate) fn stop_asking(&mut self) {
         self.follow(&[]);
         self.cut();
+        self.ahead.warm = Warm::default();
         if let Some(routing) = &mut self.routing {
             self.transcript.add_sent(&routing.cloud.take_sent());
         }

@@ -158,8 +158,11 @@ impl Models {
                     vec![Settings::in_process(Arc::new(service))]
                 }
             };
-            let AskConfig { deadline, on_error, max_wait, delay, .. } = self.config.ask;
-            let asked = |cloud| Settings { deadline, on_error, max_wait, delay, ..cloud };
+            let &AskConfig { deadline, on_error, max_wait, ref delay, .. } = &self.config.ask;
+            let asked = |cloud| {
+                let delay = delay.clone();
+                Settings { deadline, on_error, max_wait, delay, ..cloud }
+            };
             Ok(Arc::new(CloudGroup::new(clouds.into_iter().map(asked).collect())))
         };
         self.group.get_or_try_init(make).await

@@ -70,6 +70,11 @@ pub struct EvalArgs {
     #[arg(long)]
     pub no_large: bool,
 
+    /// Measure mode verify too: the large model's text, drafted by the small one and judged in passes over
+    /// whole drafts. The cloud must be able to judge: tandem cloud, SGLang or vLLM
+    #[arg(long)]
+    pub verify: bool,
+
     /// Questions answered at the same time
     #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<256>)]
     pub parallel: usize,

@@ -366,7 +366,8 @@ pub struct CloudLocationArgs {
     pub warm: bool,
 
     /// Simulate a network with this round trip, jitter and loss: 170ms, 170ms:20ms or
-    /// 170ms:20ms:1%; `eval` takes several
+    /// 170ms:20ms:1%; 20ms/5s,400ms/5s changes after that time, again and again. `eval` takes several
+    /// that do not change
     #[arg(long, value_name = "RTT", value_delimiter = ',', help_heading = "Cloud")]
     pub simulate_rtt: Vec<Delay>,
 

@@ -1,10 +1,11 @@
 //! A campaign of faults: `make chaos`.
 //!
 //! Texts are written by a scripted small model and scripted clouds in every dialect, over real
-//! sockets, while a seeded script has the clouds hang, reset, answer half or nonsense, or refuse. Since
-//! both models are scripted, every token can be checked: it must be what its writer would have written
-//! behind what stands before it, the cloud must have been asked exactly where the router said so, and
-//! where it was asked and did not answer the token is marked.
+//! sockets, while a seeded script has the clouds hang, reset, restart, answer half or nonsense, or refuse.
+//! Half of the texts wait for each answer, the others go on with several asks on their way. Since both
+//! models are scripted, every token can be checked: it must be what its writer would have written behind
+//! what stands before it, the cloud must have been asked exactly where the router said so, and where it
+//! was asked and did not answer the token is marked.
 //!
 //! `TANDEM_SEED` and `TANDEM_GENERATIONS` run another campaign, or a longer one.
 
@@ -66,7 +67,7 @@ impl Random {
             headers: headers.into(),
             body: body.into(),
         };
-        match self.below(11) {
+        match self.below(12) {
             0 => ("hangs", Mood::Hangs),
             1 => ("resets in the middle", Mood::Resets),
             2 => ("half an answer", Mood::HalfJson),
@@ -77,6 +78,7 @@ impl Random {
             7 => ("wrong ids", Mood::Ids(99_999)),
             8 => ("nothing", Mood::Mute),
             9 => ("too much", Mood::Verbose),
+            10 => ("restarts", Mood::Restarts),
             _ => ("not JSON", says(200, "content-type: application/json\r\n", "{]")),
         }
     }
@@ -90,6 +92,9 @@ struct Counts {
     edge: usize,
     cloud: usize,
     fallback: usize,
+    /// Answers that met what the edge had gone on with, and asks that were made in vain.
+    met: usize,
+    void: usize,
 }
 
 /// Resident memory in kilobytes.
@@ -106,6 +111,7 @@ async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut
     let threshold = [0.2, 0.5, 1.0][random.below(3)];
     // Some clouds fail now and then, others most of the time.
     let percent = [0, 5, 20, 60][random.below(4)];
+    let asks_in_flight = [0, 3][random.below(2)];
     let mut remote = remote;
     remote.set_on_error(on_error);
     let prompt = fake.prompt();
@@ -118,7 +124,8 @@ async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut
         limits: Limits { max_tokens: MAX_TOKENS, stops: vec![] },
     };
     let edge = FakeEdge::new(model(EDGE_SEED), 512);
-    let mut session = Session::new(edge, Some(routing), input).unwrap();
+    let session = Session::new(edge, Some(routing), input).unwrap();
+    let mut session = session.with_asks_in_flight(asks_in_flight);
     let started = Instant::now();
     let mut failed = false;
     loop {
@@ -146,6 +153,12 @@ async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut
     counts.texts += 1;
     counts.ended_by_policy += usize::from(failed);
     check(fake, &session, &prompt, threshold, on_error, counts);
+    let stats = session.transcript().stats();
+    let met = stats.confirmed_asks + stats.contradicted_asks;
+    if asks_in_flight == 0 {
+        assert_eq!((met, stats.void_asks), (0, 0), "a text that waits goes on with nothing");
+    }
+    (counts.met, counts.void) = (counts.met + met, counts.void + stats.void_asks);
     let (_, cloud, _) = session.into_parts();
     cloud.unwrap()
 }
@@ -253,11 +266,15 @@ async fn campaign(seed: u64, texts: u64) {
         all.edge += counts.edge;
         all.cloud += counts.cloud;
         all.fallback += counts.fallback;
+        all.met += counts.met;
+        all.void += counts.void;
     }
     println!("seed {seed}: {} texts, {} ended by their policy", all.texts, all.ended_by_policy);
     println!("tokens: {} edge, {} cloud, {} fallback", all.edge, all.cloud, all.fallback);
+    println!("asks: {} met what was gone on with, {} void", all.met, all.void);
     for (fault, count) in &all.faults {
         println!("{count:>8} asks: {fault}");
     }
     assert!(all.cloud > 0 && all.fallback > 0 && all.edge > 0);
+    assert!(all.met > 0 && all.void > 0, "no text went on while it was answered");
 }

@@ -287,15 +287,25 @@ async fn a_text_waits_for_its_cloud_as_long_as_it_may() {
 /// nothing is lost, nothing doubled, and where the small model stood in, the trace says so.
 #[tokio::test]
 async fn whatever_befalls_several_asks_at_once_every_token_is_its_writers() {
-    let moods =
-        [Mood::Resets, Mood::HalfJson, says(500, JSON, "{}"), says(200, JSON, "[]"), Mood::Mute];
+    let moods = [
+        Mood::Resets,
+        Mood::HalfJson,
+        says(500, JSON, "{}"),
+        says(200, JSON, "[]"),
+        Mood::Mute,
+        Mood::Hangs,
+        Mood::Restarts,
+    ];
     let (mut fallbacks, mut answers, mut void) = (0, 0, 0);
     for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::OpenAi) {
         for (seed, mood) in moods.iter().enumerate() {
             let fake = Fake::start(dialect, 3).await;
             let (edge, prompt) = (model(seed as u64), fake.prompt());
             let policy = Threshold::new(0.5).unwrap().into();
-            let cloud = fake.remote(fake.settings());
+            // A text is not to wait long for each of several that hang.
+            let hangs = *mood == Mood::Hangs;
+            let deadline = Duration::from_millis(if hangs { 100 } else { 1500 });
+            let cloud = fake.remote(Settings { deadline, ..fake.settings() });
             let routing = Routing { router: Third, policy, cloud, on_error: OnCloudError::Keep };
             let (sampling, limits) =
                 (Sampling::default(), Limits { max_tokens: 60, stops: vec![] });

@@ -103,8 +103,8 @@ impl Decoder for PairDecoder {
         let started = Instant::now();
         let DecodeOptions { mode, router, policy, rtt_ms } = options;
         let network = rtt_ms.and_then(|ms| {
-            let is_it = |d: &Delay| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6;
-            self.networks.iter().copied().find(is_it)
+            let is_it = |d: &&Delay| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6;
+            self.networks.iter().find(is_it).cloned()
         });
         self.worker.cloud().await?.simulate_network(network);
         let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);

@@ -1,4 +1,4 @@
-//! What is measured: small, every router at every budget or threshold and network, large.
+//! What is measured: small, every router at every budget or threshold and network, verify, large.
 
 use std::collections::HashSet;
 
@@ -27,6 +27,8 @@ pub struct Points {
     /// Whether asking at random is measured beside every target.
     pub random: bool,
     pub large: bool,
+    /// Whether mode verify is measured too: drafts of the small model, judged by the large one.
+    pub verify: bool,
     /// Networks to simulate; without any, the one there is.
     pub networks: Vec<Delay>,
 }
@@ -35,9 +37,9 @@ impl Points {
     /// In the order in which a question is answered.
     pub fn runs(&self) -> Result<Vec<Run>, Error> {
         let first = self.routers.first().ok_or_else(|| Error::usage("no router is named"))?;
-        let networks: Vec<Option<Delay>> = match self.networks.as_slice() {
+        let networks: Vec<Option<&Delay>> = match self.networks.as_slice() {
             [] => vec![None],
-            some => some.iter().copied().map(Some).collect(),
+            some => some.iter().map(Some).collect(),
         };
         // The first router watches the edge alone, so that its scores can be compared with the truth.
         let mut runs = vec![small(first)];
@@ -55,8 +57,11 @@ impl Points {
                     }
                 }
             }
+            if self.verify {
+                runs.push(own_text(Mode::Verify, network));
+            }
             if self.large {
-                runs.push(large(network));
+                runs.push(own_text(Mode::Large, network));
             }
         }
         let mut names = HashSet::new();
@@ -69,7 +74,7 @@ impl Points {
     }
 }
 
-fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option<Delay>) -> Point {
+fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option<&Delay>) -> Point {
     let name = match network {
         Some(delay) => format!("{name} rtt {}ms", milliseconds(delay)),
         None => name,
@@ -89,12 +94,13 @@ fn small(router: &NamedRouter) -> Run {
     Run { point, router: router.clone(), policy: Threshold::NEVER.into() }
 }
 
-fn large(network: Option<Delay>) -> Run {
-    let point = point("large".into(), Mode::Large, None, network);
+/// A text of the large model's own, in mode large or verify.
+fn own_text(mode: Mode, network: Option<&Delay>) -> Run {
+    let point = point(mode.to_string(), mode, None, network);
     Run { point, router: RouterKind::Always.into(), policy: Threshold::ALWAYS.into() }
 }
 
-fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
+fn joint(router: &NamedRouter, target: Target, network: Option<&Delay>) -> Run {
     let (name, policy, budget, threshold) = match target {
         Target::Budget(share) => {
             let table = router.table().iter().copied();
@@ -110,7 +116,7 @@ fn joint(router: &NamedRouter, target: Target, network: Option<Delay>) -> Run {
 }
 
 /// At random: at the budget, or at the share that the first router has at this threshold.
-fn random(target: Target, like: String, network: Option<Delay>) -> Run {
+fn random(target: Target, like: String, network: Option<&Delay>) -> Run {
     let mut run = joint(&RouterKind::Random(None).into(), target, network);
     if let Target::Threshold(_) = target {
         run.point.name = format!("random like {like}");
@@ -120,7 +126,7 @@ fn random(target: Target, like: String, network: Option<Delay>) -> Run {
     run
 }
 
-fn milliseconds(delay: Delay) -> f64 {
+fn milliseconds(delay: &Delay) -> f64 {
     delay.rtt().as_secs_f64() * 1000.0
 }
 
@@ -135,6 +141,7 @@ mod tests {
             targets: vec![target("7%"), target("15%")],
             random: true,
             large: true,
+            verify: true,
             networks: vec![],
         };
         Ok(points.runs()?.into_iter().map(|run| run.point.name).collect())
@@ -144,7 +151,8 @@ mod tests {
     fn random_as_a_router_and_as_the_baseline_is_measured_once() {
         let names = names(&[RouterKind::Top1, RouterKind::Random(None)]).unwrap();
         let expected =
-            ["small", "top1 7%", "random 7%", "top1 15%", "random 15%", "large"].map(String::from);
+            ["small", "top1 7%", "random 7%", "top1 15%", "random 15%", "verify", "large"]
+                .map(String::from);
         assert_eq!(names, expected);
     }
 

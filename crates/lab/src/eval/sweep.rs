@@ -125,6 +125,10 @@ impl Sweep {
             let mut outcome = self.outcome(example, run, &transcript, &policy);
             let joules = decoder.joules();
             outcome.costs = Costs { joules, ..decoder.costs(&prompt, &transcript)? };
+            if mode == Mode::Verify {
+                // A trace does not tell the passes over what was drafted and thrown away.
+                outcome.costs.cloud_bytes = None;
+            }
             if outcome.right.is_none() {
                 outcome.likelihood = decoder.likelihood(&prompt, &transcript.text()).await?;
             }
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
     use crate::eval::{
         ResultsInfo, Table, Task,
-        costs::{Sizes, costs},
+        costs::{Footprint, Sizes, costs},
         table::RowKind,
     };
 
@@ -340,7 +344,8 @@ mod tests {
         }
 
         fn costs(&self, _: &str, transcript: &Transcript) -> Result<Costs, ResultsError> {
-            Ok(costs(transcript, 1, &Sizes::default()))
+            let sizes = Sizes { cloud: Some(Footprint::default()), ..Sizes::default() };
+            Ok(costs(transcript, 1, &sizes))
         }
     }
 
@@ -379,6 +384,7 @@ mod tests {
             run(point("random", Mode::Joint, None), random, Threshold::NEVER.into()),
             run(point("budget", Mode::Joint, None), random, fifth),
             run(point("large", Mode::Large, None), top1, Threshold::ALWAYS.into()),
+            run(point("verify", Mode::Verify, None), top1, Threshold::ALWAYS.into()),
         ];
         runs[2].point.like = Some("top1".into());
         runs[3].point.budget = Some(0.2);
@@ -409,6 +415,14 @@ mod tests {
         assert_eq!((top1.accuracy, top1.routed_share), (Some(0.9), 0.125));
         assert_eq!((top1.cloud_calls, top1.gap_recovered), (10, Some(1.0)));
         assert_eq!((row("large").accuracy, row("large").routed_share), (Some(0.9), 1.0));
+        // Beside large, not in its place.
+        let verify = row("verify");
+        assert_eq!((verify.mode, verify.accuracy), (RowKind::Verify, Some(0.9)));
+        assert_eq!(verify.gigabytes_per_answer, None);
+        assert!(row("large").gigabytes_per_answer.is_some());
+        assert_eq!(row("large").mode, RowKind::Large);
+        let place = |name: &str| table.rows.iter().position(|row| row.name == name).unwrap();
+        assert!(place("top1") < place("verify") && place("verify") < place("large"));
         // At random, as often as top1.
         assert!(
             (row("random").routed_share - 0.125).abs() < 0.03,

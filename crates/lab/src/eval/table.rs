@@ -21,6 +21,8 @@ pub enum RowKind {
     Small,
     /// Both, token by token.
     Joint,
+    /// The large model's text: drafts of the small one, judged in passes over whole drafts.
+    Verify,
     Large,
     /// Whole answers, each from one of the two models; chosen afterwards from their answers.
     Query,
@@ -46,7 +48,7 @@ pub struct Row {
     /// From here to `accuracy_high` lie 95 % of redrawn accuracies.
     pub accuracy_low: Option<f64>,
     pub accuracy_high: Option<f64>,
-    /// The part of the way from small to large.
+    /// The part of the way from small to large, in right answers or, for open-ended texts, in likelihood.
     pub gap_recovered: Option<f64>,
     /// Tokens from the cloud, divided by all.
     pub routed_share: f64,
@@ -116,7 +118,7 @@ impl Table {
         let by_point = ByPoint::new(record);
         let alone = &ModelsAlone::new(by_point.first(Mode::Small), by_point.first(Mode::Large));
         let mut rows = vec![];
-        for mode in [Mode::Small, Mode::Joint, Mode::Large] {
+        for mode in [Mode::Small, Mode::Joint, Mode::Verify, Mode::Large] {
             for point in record.points.iter().filter(|p| p.mode == mode) {
                 rows.extend(row(point, by_point.get(&point.name), alone, rule));
             }
@@ -126,16 +128,17 @@ impl Table {
     }
 }
 
-/// Whether each model alone was right, by question: a gap is that of the questions a point answered.
+/// What each model's answer alone was worth, by question: a gap is that of the questions a point
+/// answered.
 struct ModelsAlone<'a>(HashMap<&'a str, (f64, f64)>);
 
 impl<'a> ModelsAlone<'a> {
     fn new(small: &[&'a Outcome], large: &[&'a Outcome]) -> Self {
         let large: HashMap<_, _> =
-            large.iter().filter_map(|o| Some((o.id.as_str(), o.accuracy()?))).collect();
+            large.iter().filter_map(|o| Some((o.id.as_str(), worth(o)?))).collect();
         let both = |o: &&'a Outcome| {
             let id = o.id.as_str();
-            Some((id, (o.accuracy()?, *large.get(id)?)))
+            Some((id, (worth(o)?, *large.get(id)?)))
         };
         Self(small.iter().filter_map(both).collect())
     }
@@ -151,7 +154,12 @@ impl<'a> ModelsAlone<'a> {
     }
 }
 
-/// How much of the way from the small model's accuracy to the large one's was made.
+/// What an answer is worth: whether it was right or, where none is, how likely the large model finds it.
+fn worth(outcome: &Outcome) -> Option<f64> {
+    outcome.accuracy().or(outcome.likelihood)
+}
+
+/// How much of the way from what the small model's answers are worth to the large one's was made.
 fn gap_recovered(small: f64, joint: f64, large: f64) -> Option<f64> {
     let gap = large - small;
     (gap.abs() > 1e-9).then(|| (joint - small) / gap)
@@ -207,12 +215,15 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         o.costs.cloud_bytes.map(|cloud| (cloud + o.costs.edge_bytes) as f64)
     });
     let spent = outcomes.last().and_then(|o| o.spent);
+    let likelihood = total(|o| o.likelihood).map(|sum| sum / count);
+    let worth = accuracy.map(|e| e.mean).or(likelihood);
     Some(Row {
         name: point.name.clone(),
         mode: match point.mode {
             Mode::Small => RowKind::Small,
             Mode::Joint => RowKind::Joint,
-            Mode::Large | Mode::Verify => RowKind::Large,
+            Mode::Verify => RowKind::Verify,
+            Mode::Large => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),
@@ -223,7 +234,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         accuracy: accuracy.map(|e| e.mean),
         accuracy_low: accuracy.map(|e| e.low),
         accuracy_high: accuracy.map(|e| e.high),
-        gap_recovered: accuracy.and_then(|e| alone.gap(outcomes, e.mean)),
+        gap_recovered: worth.and_then(|worth| alone.gap(outcomes, worth)),
         routed_share: sum(|o| o.costs.cloud_tokens) as f64 / tokens as f64,
         cloud_calls: sum(|o| o.costs.asks),
         cloud_tokens: sum(|o| o.costs.cloud_decoded),
@@ -243,7 +254,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
         split: Some(TimeSplit::per_token(outcomes.iter().map(|o| &o.costs.split), tokens)),
-        likelihood: total(|o| o.likelihood).map(|sum| sum / count),
+        likelihood,
         distinct: outcomes[0].likelihood.and_then(|_| {
             let texts: Vec<f64> = outcomes.iter().filter_map(|o| distinct(&o.text())).collect();
             estimate(&texts, seed).map(|e| e.mean)
@@ -380,5 +391,38 @@ mod tests {
     fn the_gap() {
         assert!((gap_recovered(0.4, 0.55, 0.7).unwrap() - 0.5).abs() < 1e-9);
         assert_eq!(gap_recovered(0.4, 0.5, 0.4), None);
+    }
+
+    #[test]
+    fn open_texts_have_a_gap_in_likelihood() {
+        let point = |name: &str, mode| Point { name: name.into(), mode, ..Point::default() };
+        let points = [("small", Mode::Small), ("top1", Mode::Joint), ("large", Mode::Large)];
+        let outcome = |id: &str, point: &str, likelihood| Outcome {
+            id: id.into(),
+            point: point.into(),
+            likelihood: Some(likelihood),
+            ..Outcome::default()
+        };
+        let record = Record {
+            points: points.into_iter().map(|(name, mode)| point(name, mode)).collect(),
+            outcomes: vec![
+                outcome("a", "small", -2.0),
+                outcome("b", "small", -1.0),
+                outcome("a", "top1", -1.4),
+                outcome("b", "top1", -0.6),
+                outcome("a", "large", -0.8),
+                outcome("b", "large", -0.2),
+            ],
+            ..Record::default()
+        };
+        let table = Table::of(&record);
+        let gap = |name: &str| {
+            let row = table.rows.iter().find(|row| row.name == name).unwrap();
+            assert_eq!(row.accuracy, None);
+            row.gap_recovered.unwrap()
+        };
+        // From −1.5 to −0.5 on the mean, and at −1.0.
+        assert!((gap("top1") - 0.5).abs() < 1e-9, "{}", gap("top1"));
+        assert!(gap("small").abs() < 1e-9 && (gap("large") - 1.0).abs() < 1e-9);
     }
 }

@@ -53,7 +53,7 @@ pub struct Calibration {
 /// One for every router that scores, in this order; `random` knows nothing.
 pub fn of(record: &Record, routers: &[&str]) -> Vec<Calibration> {
     let mut found: Vec<(f64, Calibration)> = vec![];
-    let scored = record.points.iter().filter(|p| p.mode != Mode::Large);
+    let scored = record.points.iter().filter(|p| !matches!(p.mode, Mode::Verify | Mode::Large));
     for point in scored.filter(|p| !is_random(p.router.as_deref())) {
         let outcomes: Vec<_> = record.outcomes.iter().filter(|o| o.point == point.name).collect();
         let Some(calibration) = calibrate(point, &outcomes) else { continue };

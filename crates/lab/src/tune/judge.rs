@@ -61,6 +61,7 @@ pub(super) async fn judge(
             targets,
             random: true,
             large: true,
+            verify: false,
             networks: vec![],
         },
         results: ResultsFile { path: ResultsPath::File(results), fresh: false },

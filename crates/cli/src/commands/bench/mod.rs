@@ -11,6 +11,8 @@ mod joint;
 mod network;
 #[cfg(feature = "lab")]
 mod original;
+#[cfg(feature = "lab")]
+mod record;
 mod serve;
 
 use std::process::ExitCode;

@@ -4,6 +4,10 @@
 //! are recorded with the time they took. Then the small model answers again, and the large one is
 //! played from the record: each answer comes after the round trip and the time it took then, without
 //! using this machine's cores. So what is measured is the loop and the network, and nothing else.
+//!
+//! Every recorded answer has as many tokens as an ask may bring, and the recording asks wherever the
+//! small model doubts: so the record answers the loop that asks for each token and the one that looks
+//! ahead, and both are compared with the waits of the former.
 
 use std::{
     collections::HashMap,
@@ -12,132 +16,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloud::{
-    Clouds,
-    protocol::{Amount, NextRequest, Piece, id_bytes, prefix_hash},
-};
+use cloud::Clouds;
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Edge, Exchange, Handshake, Limits, Message,
-    OnCloudError, PendingAnswer, Router, Routing, Sampling, Sent, Session, SessionInput, Stats,
-    ThresholdPolicy, Token, common_prefix,
+    Edge, Exchange, Limits, Message, OnCloudError, Router, Routing, Sampling, Session,
+    SessionInput, Stats, ThresholdPolicy, Token,
 };
 use engine::Sequence;
 use serde::Serialize;
 use tandem::{Introduction, Pair, Prompt, Tandem};
 
-use super::{joint::QUESTIONS, median};
-use crate::{args::BenchNetworkArgs, progress::TerminalProgress, show::print_json};
-
-/// What stands before an answer, whatever is exchanged.
-type Context = (Vec<Token>, String);
-
-/// The large model's answers, and how long each took.
-struct Record {
-    exchange: Exchange,
-    answers: HashMap<Context, (Answer, Duration)>,
-}
-
-/// A cloud that is waited for, and whose answers are written down.
-struct Recorder<'a> {
-    remote: &'a mut Clouds,
-    record: Record,
-}
-
-impl Cloud for Recorder<'_> {
-    async fn open(&mut self) -> Result<Handshake, CloudError> {
-        let opened = self.remote.open().await?;
-        self.record.exchange = opened.exchange;
-        Ok(opened)
-    }
-
-    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        let started = Instant::now();
-        let answer = self.remote.next(ask).await?;
-        let place = (ask.tokens.to_vec(), ask.text.to_owned());
-        self.record.answers.insert(place, (answer.clone(), started.elapsed()));
-        Ok(answer)
-    }
-}
-
-/// A cloud that is played from a record, behind a network.
-struct Player {
-    record: Arc<Record>,
-    rtt: Duration,
-    /// What was asked last: it is not sent again.
-    held: Context,
-    sequence: u64,
-    sent: Sent,
-}
-
-impl Player {
-    fn new(record: &Arc<Record>, rtt: Duration) -> Self {
-        Self {
-            record: record.clone(),
-            rtt,
-            held: Context::default(),
-            sequence: 0,
-            sent: Sent::default(),
-        }
-    }
-
-    /// Counts what Tandem's own protocol would send for this ask.
-    fn send(&mut self, ask: Ask<'_>) -> Option<()> {
-        let (position, hash, append) = match self.record.exchange {
-            Exchange::Ids => {
-                let (before, new) = ask.tokens.split_at(common_prefix(&self.held.0, ask.tokens));
-                (before.len(), prefix_hash(id_bytes(before)), Piece::Ids(new.to_vec()))
-            }
-            Exchange::Text => {
-                let same = self.held.1.chars().zip(ask.text.chars()).take_while(|(a, b)| a == b);
-                let (before, new) = ask.text.split_at(same.map(|(c, _)| c.len_utf8()).sum());
-                (before.len(), prefix_hash(before), Piece::Text(new.to_owned()))
-            }
-        };
-        let want = match ask.want {
-            AnswerLength::Tokens(n) => Amount::Tokens(n),
-            AnswerLength::Word => Amount::Word(true),
-        };
-        self.sequence += 1;
-        let (sequence, sampling) = (self.sequence, *ask.sampling);
-        let next = NextRequest { sequence, position, hash, append, want, sampling, edge: None };
-        self.sent.bytes += serde_json::to_vec(&next).ok()?.len();
-        self.held = (ask.tokens.to_vec(), ask.text.to_owned());
-        Some(())
-    }
-}
-
-impl Cloud for Player {
-    async fn open(&mut self) -> Result<Handshake, CloudError> {
-        Ok(Handshake { exchange: self.record.exchange, times: Default::default() })
-    }
-
-    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        match self.begin(ask) {
-            Some(answer) => answer.await,
-            None => Err(CloudError::NotOpened),
-        }
-    }
-
-    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
-        self.send(ask)?;
-        let known = self.record.answers.get(&(ask.tokens.to_vec(), ask.text.to_owned())).cloned();
-        let rtt = self.rtt;
-        Some(Box::pin(async move {
-            // An ask that is not in the record was made behind a guess that will turn out wrong.
-            let Some((mut answer, service)) = known else {
-                tokio::time::sleep(rtt).await;
-                return Err(CloudError::NotOpened);
-            };
-            tokio::time::sleep(rtt + service).await;
-            answer.times.network = rtt;
-            Ok(answer)
-        }))
-    }
-
-    fn take_sent(&mut self) -> Sent {
-        std::mem::take(&mut self.sent)
-    }
-}
+use super::{
+    joint::QUESTIONS,
+    median,
+    record::{Player, Record, Recorder},
+};
+use crate::{args::BenchNetworkArgs, progress::Bar, show::print_json};
 
 /// One round trip, with one number of asks on their way.
 #[derive(Clone, Debug, Serialize)]
@@ -149,6 +42,12 @@ struct Point {
     ratio: f64,
     /// How much of the round trips that the waiting loop waits for is not waited for.
     hidden_share: Option<f64>,
+    /// How much of them the answers allow to hide: the share of the waiting loop's asks whose answer was
+    /// what the small model had gone on with, or had come with an earlier answer. Behind the others it
+    /// begins again, with nothing done meanwhile. `None` where every answer is waited for.
+    ceiling: Option<f64>,
+    /// `hidden_share` divided by `ceiling`.
+    ceiling_reached: Option<f64>,
     asks: usize,
     void_asks: usize,
     sent_bytes: usize,
@@ -161,6 +60,8 @@ struct Recorded {
     prompt: Vec<Token>,
     record: Arc<Record>,
     tokens: Vec<Token>,
+    /// How often it was waited for an answer of one token, or one word.
+    asks: usize,
 }
 
 /// All prompts once, at one point.
@@ -180,6 +81,11 @@ struct Bench {
 }
 
 impl Bench {
+    /// What is drawn, the cloud is asked for one by one.
+    fn recorded_tokens(&self) -> usize {
+        if self.sampling.is_greedy() { self.ask_tokens } else { 1 }
+    }
+
     fn input(&self, prompt: Vec<Token>) -> SessionInput {
         let (sampling, limits) = (self.sampling, self.limits.clone());
         SessionInput { prompt, written: vec![], sampling, limits }
@@ -207,14 +113,14 @@ impl Bench {
     ) -> anyhow::Result<Recorded> {
         edge.truncate(0);
         let record = Record { exchange: Exchange::Ids, answers: HashMap::new() };
-        let mut recorder = Recorder { remote, record };
+        let mut recorder = Recorder { remote, ask_tokens: self.recorded_tokens(), record };
         let routing = self.routing(&mut recorder, policy);
-        let session = Session::new(edge, Some(routing), self.input(prompt.clone()))?;
-        let mut session = session.with_ask_tokens(self.ask_tokens);
+        let mut session = Session::new(edge, Some(routing), self.input(prompt.clone()))?;
         while session.next().await?.is_some() {}
         let tokens = session.transcript().tokens().to_vec();
+        let asks = session.transcript().stats().asks;
         drop(session);
-        Ok(Recorded { prompt, record: Arc::new(recorder.record), tokens })
+        Ok(Recorded { prompt, record: Arc::new(recorder.record), tokens, asks })
     }
 
     async fn replay(
@@ -296,7 +202,8 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
             lab::Progress::step(&progress);
         }
     }
-    let points = points(&wanted, &runs);
+    let waited = texts.iter().map(|text| text.asks).sum();
+    let points = points(&wanted, &runs, waited);
     print(&points, &runs, &tandem, (questions.len(), args.json))
 }
 
@@ -312,7 +219,8 @@ fn questions(args: &BenchNetworkArgs) -> anyhow::Result<Vec<String>> {
     Ok(questions)
 }
 
-fn points(wanted: &[(Duration, usize)], runs: &[Vec<Run>]) -> Vec<Point> {
+/// What was measured, where the loop that waits for every token has waited so many times.
+fn points(wanted: &[(Duration, usize)], runs: &[Vec<Run>], waited: usize) -> Vec<Point> {
     let wall = |runs: &[Run]| median(runs.iter().map(|run| run.wall.as_secs_f64() * 1000.0));
     let sum = |runs: &[Run], f: fn(&Stats) -> usize| -> usize {
         runs.first().map_or(0, |run| run.stats.iter().map(f).sum())
@@ -321,17 +229,23 @@ fn points(wanted: &[(Duration, usize)], runs: &[Vec<Run>]) -> Vec<Point> {
         let place = wanted.iter().position(|point| *point == (rtt, asks));
         place.and_then(|i| runs.get(i)).map_or(0.0, |runs| wall(runs))
     };
-    let waited = runs.first().map_or(0, |runs| sum(runs, |s| s.asks));
     let point = |(&(rtt, asks_in_flight), runs): (&(Duration, usize), &Vec<Run>)| {
         let (wall_ms, base) = (wall(runs), at(Duration::ZERO, asks_in_flight));
         let rtt_ms = rtt.as_secs_f64() * 1000.0;
         let trips = waited as f64 * rtt_ms;
+        let hidden_share = (trips > 0.0).then(|| 1.0 - (wall_ms - base) / trips);
+        let ceiling = ceiling(runs);
         Point {
             rtt_ms,
             asks_in_flight,
             wall_ms,
             ratio: wall_ms / base.max(f64::EPSILON),
-            hidden_share: (trips > 0.0).then(|| 1.0 - (wall_ms - base) / trips),
+            hidden_share,
+            ceiling,
+            ceiling_reached: hidden_share
+                .zip(ceiling)
+                .filter(|(_, ceiling)| *ceiling > 0.0)
+                .map(|(hidden, ceiling)| hidden / ceiling),
             asks: sum(runs, |s| s.asks),
             void_asks: sum(runs, |s| s.void_asks),
             sent_bytes: sum(runs, |s| s.sent_bytes),
@@ -341,13 +255,29 @@ fn points(wanted: &[(Duration, usize)], runs: &[Vec<Run>]) -> Vec<Point> {
     wanted.iter().zip(runs).map(point).collect()
 }
 
+/// The share of asks whose round trip could be hidden, over all runs of a point: what was on its way
+/// when an answer came differs a little from run to run.
+fn ceiling(runs: &[Run]) -> Option<f64> {
+    let (mut asks, mut hits, mut misses) = (0, 0, 0);
+    for stats in runs.iter().flat_map(|run| &run.stats) {
+        asks += stats.asks + stats.foreseen_asks;
+        hits += stats.confirmed_asks + stats.branch_asks + stats.foreseen_asks;
+        misses += stats.contradicted_asks;
+    }
+    (hits + misses > 0).then(|| hits as f64 / asks.max(1) as f64)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("–".into(), |share| format!("{:.0} %", share * 100.0))
+}
+
 fn print(
     points: &[Point],
     runs: &[Vec<Run>],
     tandem: &Tandem,
     (prompts, json): (usize, bool),
 ) -> anyhow::Result<()> {
-    // How often the small model had read on behind what the answer was: no more can be hidden wholly.
+    // How often the answer was what the small model had gone on with.
     let (mut confirmed, mut branch, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0, 0);
     for stats in runs.iter().flatten().flat_map(|run| &run.stats) {
         confirmed += stats.confirmed_asks;
@@ -381,13 +311,15 @@ fn print(
     for p in points {
         writeln!(
             out,
-            "  {:3.0} ms, {} in flight: {:8.0} ms, {:.2} times that of 0 ms, hidden {:>5}; {} asks, {} \
-             void, {} bytes{}",
+            "  {:3.0} ms, {} in flight: {:8.0} ms, {:.2} times that of 0 ms, hidden {:>5} of at most \
+             {:>5} (reached {:>5}); {} asks, {} void, {} bytes{}",
             p.rtt_ms,
             p.asks_in_flight,
             p.wall_ms,
             p.ratio,
-            p.hidden_share.map_or("–".into(), |share| format!("{:.0} %", share * 100.0)),
+            percent(p.hidden_share),
+            percent(p.ceiling),
+            percent(p.ceiling_reached),
             p.asks,
             p.void_asks,
             p.sent_bytes,
@@ -395,4 +327,52 @@ fn print(
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn run(wall: u64, stats: Stats) -> Run {
+        Run { wall: ms(wall), stats: vec![stats], identical: true }
+    }
+
+    #[test]
+    fn hidden_and_the_most_that_could_be_are_shares_of_the_waiting_loops_asks() {
+        let waits = || Stats { asks: 8, foreseen_asks: 2, ..Stats::default() };
+        // Ten places are doubtful. Two of them were answered with an earlier answer, of the others three
+        // were gone on with and one was hit by a branch; one answer came before there was anything to
+        // go on with.
+        let goes_on = || Stats {
+            asks: 8,
+            foreseen_asks: 2,
+            confirmed_asks: 3,
+            branch_asks: 1,
+            contradicted_asks: 3,
+            ..Stats::default()
+        };
+        let wanted = [(ms(0), 0), (ms(0), 3), (ms(100), 0), (ms(100), 3)];
+        let runs = [
+            vec![run(1000, waits())],
+            vec![run(1000, goes_on())],
+            vec![run(1800, waits())],
+            vec![run(1550, goes_on())],
+        ];
+        let points = points(&wanted, &runs, 10);
+        // Without a round trip there is nothing to hide.
+        assert_eq!((points[1].hidden_share, points[1].ceiling_reached), (None, None));
+        // Who waits for every answer, and for two fewer of them than the plain loop, has hidden these two.
+        let near = |share: Option<f64>, expected: f64| (share.unwrap() - expected).abs() < 1e-9;
+        assert!(near(points[2].hidden_share, 0.2), "{:?}", points[2]);
+        assert!(near(points[2].ceiling_reached, 1.0), "{:?}", points[2]);
+        assert!(near(points[3].hidden_share, 0.45), "{:?}", points[3]);
+        assert!(near(points[3].ceiling, 0.6), "{:?}", points[3]);
+        assert!(near(points[3].ceiling_reached, 0.75), "{:?}", points[3]);
+    }
 }

@@ -29,7 +29,8 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     };
     args.pair.cloud.location.require_cloud("the cloud is part of what is measured")?;
     // The delay is a point's own.
-    let networks = std::mem::take(&mut args.pair.cloud.location.simulate_rtt);
+    let networks = args.pair.cloud.location.networks()?;
+    args.pair.cloud.location.simulate_rtt.clear();
     let mut builder = args.pair.builder(args.preset.as_ref())?;
     // The first of those that were named, so that no other has to fit this edge.
     if let Some(router) = args.router.first() {
@@ -50,6 +51,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         targets,
         random: args.baseline.contains(&Baseline::Random),
         large: !args.no_large,
+        verify: args.verify,
         networks,
     };
     let config = EvalConfig {

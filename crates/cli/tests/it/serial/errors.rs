@@ -42,6 +42,7 @@ fn usage_mistakes_are_2() {
     refused(&["serve", "--tls-cert", "cert.pem"], 2, "--tls-key");
     refused(&["run", "x", "--top-k", "9999999999999"], 2, "from 0 to 1000000");
     refused(&["run", "x", "--simulate-rtt", "99999999999s"], 2, "at most an hour");
+    refused(&["run", "x", "--simulate-rtt", "20ms/5s,400ms"], 2, "--simulate-rtt: write how long");
     refused(&["bench", "ask", "--lengths", "128,0"], 2, "from 1 to 1048576");
     refused(&["bench", "edge", "--behind", "99999999999"], 2, "from 0 to 1048576");
     refused(&["run", ""], 2, "the prompt is empty");

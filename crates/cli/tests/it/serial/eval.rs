@@ -93,10 +93,10 @@ fn thresholds_networks_and_open_texts() {
     let base = ["eval", "text", "--data", text(&data), "--results", text(&results), "--json"];
     let points = ["--cloud-model", SMALL, "--router", "top1", "--threshold", "0.9"];
     let network = ["--simulate-rtt", "0ms,30ms", "--context", "512", "--max-tokens", "24"];
-    let table = run(&[&base[..], &points, &network].concat()).json();
+    let table = run(&[&base[..], &points, &network, &["--verify"]].concat()).json();
     let points = table["points"].as_array().unwrap();
     let names: Vec<_> = points.iter().map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(names.len(), 9, "{names:?}");
     assert!(names.contains(&"top1 τ 0.9 rtt 30ms"), "{names:?}");
     assert!(names.iter().filter(|name| name.starts_with("random like")).count() == 2, "{names:?}");
     for point in points {
@@ -109,6 +109,11 @@ fn thresholds_networks_and_open_texts() {
         point["split"]["network_ms"].as_f64().unwrap()
     };
     assert!(network("top1 τ 0.9 rtt 30ms") > network("top1 τ 0.9 rtt 0ms") + 1.0, "{table}");
+    // A model that judges its own drafts has little to object to.
+    let verify = points.iter().find(|p| p["name"] == "verify rtt 30ms").unwrap();
+    assert_eq!(verify["mode"], "verify");
+    let (passes, tokens) = (&verify["cloud_calls"], &verify["tokens_per_answer"]);
+    assert!((1.0..tokens.as_f64().unwrap()).contains(&passes.as_f64().unwrap()), "{verify}");
 }
 
 #[test]

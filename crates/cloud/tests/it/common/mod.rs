@@ -20,6 +20,7 @@ use tandem_cloud::{EdgeSide, Endpoint, Engine, Opening, Remote, Settings, protoc
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 
 pub const PIECES: &[&str] =
@@ -82,6 +83,9 @@ pub enum Mood {
     Hangs,
     /// Sends half of its answer, then resets.
     Resets,
+    /// Starts anew when it is asked: every connection is cut, sessions are forgotten, and from then on it
+    /// is well.
+    Restarts,
     HalfJson,
     Says {
         status: u16,
@@ -110,8 +114,9 @@ pub struct Fake {
     /// How many ids or bytes of context each ask carried.
     pub carried: Arc<Mutex<Vec<usize>>>,
     model: Arc<Mutex<FakeModel>>,
-    /// What each streaming session holds.
-    streams: Arc<Mutex<Vec<Vec<Token>>>>,
+    /// What each streaming session holds; `None` where it was forgotten.
+    streams: Arc<Mutex<Vec<Option<Vec<Token>>>>>,
+    restarts: Arc<Notify>,
 }
 
 pub fn model(seed: u64) -> FakeModel {
@@ -136,13 +141,21 @@ impl Fake {
             carried: Arc::default(),
             model: Arc::new(Mutex::new(model(seed))),
             streams: Arc::default(),
+            restarts: Arc::default(),
         };
         let server = fake.clone();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
                 let server = server.clone();
-                tokio::spawn(async move { while server.serve(&mut stream).await.is_some() {} });
+                tokio::spawn(async move {
+                    let restarted = server.restarts.notified();
+                    let served = async { while server.serve(&mut stream).await.is_some() {} };
+                    tokio::select! {
+                        () = restarted => {}
+                        () = served => {}
+                    }
+                });
             }
         });
         fake
@@ -212,6 +225,13 @@ impl Fake {
             return stream.write_all(http(*status, headers, body).as_bytes()).await.ok();
         }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if asked && mood == Mood::Restarts {
+            self.restart();
+            return None;
+        }
+        if asked && self.has_forgotten(&body) {
+            return stream.write_all(http(400, "", "").as_bytes()).await.ok();
+        }
         let reply = match (asked, mood) {
             (false, _) => match self.aside(path, &body) {
                 Some(value) => good(&value),
@@ -234,7 +254,7 @@ impl Fake {
                 let whole = self.answer(&body, None).to_string();
                 http(200, "content-type: application/json\r\n", &whole[..whole.len() / 2])
             }
-            (true, Mood::Says { .. }) => return None,
+            (true, Mood::Says { .. } | Mood::Restarts) => return None,
             (true, Mood::Hangs) => {
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 return None;
@@ -256,6 +276,18 @@ impl Fake {
             }
         };
         stream.write_all(reply.as_bytes()).await.ok()
+    }
+
+    fn restart(&self) {
+        self.streams.lock().unwrap().iter_mut().for_each(|held| *held = None);
+        self.feel(Mood::Well);
+        self.restarts.notify_waiters();
+    }
+
+    /// Whether an ask is made in a session of before a restart.
+    fn has_forgotten(&self, body: &Value) -> bool {
+        let streams = self.streams.lock().unwrap();
+        stream_of(body).is_some_and(|stream| streams[stream].is_none())
     }
 
     /// Everything but asks.
@@ -300,7 +332,7 @@ impl Fake {
             }
             (SglangStreaming, "/open_session") => {
                 let mut streams = self.streams.lock().unwrap();
-                streams.push(vec![]);
+                streams.push(Some(vec![]));
                 json!((streams.len() - 1).to_string())
             }
             (SglangStreaming, "/close_session") => json!(null),
@@ -326,9 +358,10 @@ impl Fake {
             None => ids(given),
         };
         self.carried.lock().unwrap().push(context.len());
-        let stream = body["session_params"]["id"].as_str().map(|id| id.parse::<usize>().unwrap());
+        let stream = stream_of(body);
         if let Some(stream) = stream {
-            context = [self.streams.lock().unwrap()[stream].clone(), context].concat();
+            let held = self.streams.lock().unwrap()[stream].clone();
+            context = [held.unwrap_or_default(), context].concat();
         }
         let prompt = context.len();
         let wanted = [&body["n_predict"], &body["max_tokens"]].into_iter();
@@ -347,7 +380,7 @@ impl Fake {
             }
         }
         if let Some(stream) = stream {
-            self.streams.lock().unwrap()[stream] = context.clone();
+            self.streams.lock().unwrap()[stream] = Some(context.clone());
         }
         let written = &context[prompt..];
         let bytes: Vec<u8> = written.iter().flat_map(|&id| vocabulary.piece(id)).collect();
@@ -379,6 +412,11 @@ impl Fake {
             }),
         }
     }
+}
+
+/// The streaming session that an ask is made in.
+fn stream_of(body: &Value) -> Option<usize> {
+    body["session_params"]["id"].as_str().map(|id| id.parse().unwrap())
 }
 
 fn ids(value: &Value) -> Vec<Token> {

@@ -1,4 +1,4 @@
-//! Where the time of a token went: small, the first router at every share, large.
+//! Where the time of a token went: small, the first router at every share, verify, large.
 
 use super::{Key, Picture};
 use crate::{
@@ -20,7 +20,7 @@ const CAPTION: &str = "Milliseconds a token, over all tokens of all answers, in 
 /// The rows that have a bar. All routers spend their time alike: the first stands for them.
 fn shown(rows: &[Row], first: Option<&str>) -> Vec<(String, TimeSplit)> {
     let is_shown = |row: &&Row| match row.mode {
-        RowKind::Small | RowKind::Large => true,
+        RowKind::Small | RowKind::Verify | RowKind::Large => true,
         RowKind::Joint => row.router.as_deref() == first,
         RowKind::Query | RowKind::Oracle => false,
     };

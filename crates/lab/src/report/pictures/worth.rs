@@ -123,6 +123,7 @@ pub fn by_time(readings: &Readings, delay: Option<f64>) -> Result<Option<Picture
     lines.push(line("random", Style::CHANCE, &random, time).with(Intervals::Whiskers));
     for (kind, name, mark) in [
         (RowKind::Small, "small alone", Mark::Square),
+        (RowKind::Verify, "verify", Mark::Triangle),
         (RowKind::Large, "large alone", Mark::Diamond),
     ] {
         // Alone, the small model has no cloud to wait for.

@@ -1,0 +1,178 @@
+//! A large model's answers, written down once and played again behind a network.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloud::{
+    Clouds,
+    protocol::{Amount, NextRequest, Piece, id_bytes, prefix_hash},
+};
+use decode::{
+    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Handshake, PendingAnswer, Sent, Token,
+    common_prefix,
+};
+
+/// What stands before an answer, whatever is exchanged.
+type Context = (Vec<Token>, String);
+
+/// The large model's answers, and how long each took.
+pub(super) struct Record {
+    pub exchange: Exchange,
+    pub answers: HashMap<Context, (Answer, Duration)>,
+}
+
+/// A cloud that is waited for, and whose answers are written down.
+pub(super) struct Recorder<'a> {
+    pub remote: &'a mut Clouds,
+    /// How many tokens an answer is recorded with, where tokens are asked for.
+    pub ask_tokens: usize,
+    pub record: Record,
+}
+
+/// So much of a recorded answer, and how long the cloud takes for it.
+fn beginning((answer, took): &(Answer, Duration), want: AnswerLength) -> (Answer, Duration) {
+    let (mut answer, mut took) = (answer.clone(), *took);
+    if let AnswerLength::Tokens(wanted) = want
+        && answer.tokens.len() > wanted
+    {
+        let all = u32::try_from(answer.usage.decoded.max(answer.tokens.len())).unwrap_or(u32::MAX);
+        let left = all.saturating_sub(u32::try_from(wanted).unwrap_or(u32::MAX));
+        let spared = answer.times.cloud_decode / all.max(1) * left;
+        answer.times.cloud_decode -= spared;
+        took = took.saturating_sub(spared);
+        answer.tokens.truncate(wanted);
+        (answer.end, answer.full, answer.usage.decoded) = (false, false, wanted);
+    }
+    (answer, took)
+}
+
+impl Cloud for Recorder<'_> {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
+        let opened = self.remote.open().await?;
+        self.record.exchange = opened.exchange;
+        Ok(opened)
+    }
+
+    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        let want = match ask.want {
+            AnswerLength::Tokens(wanted) => AnswerLength::Tokens(wanted.max(self.ask_tokens)),
+            AnswerLength::Word => AnswerLength::Word,
+        };
+        let started = Instant::now();
+        let whole = (self.remote.next(Ask { want, ..ask }).await?, started.elapsed());
+        let (answer, _) = beginning(&whole, ask.want);
+        self.record.answers.insert((ask.tokens.to_vec(), ask.text.to_owned()), whole);
+        Ok(answer)
+    }
+}
+
+/// A cloud that is played from a record, behind a network.
+pub(super) struct Player {
+    record: Arc<Record>,
+    rtt: Duration,
+    /// What was asked last: it is not sent again.
+    held: Context,
+    sequence: u64,
+    sent: Sent,
+}
+
+impl Player {
+    pub fn new(record: &Arc<Record>, rtt: Duration) -> Self {
+        Self {
+            record: record.clone(),
+            rtt,
+            held: Context::default(),
+            sequence: 0,
+            sent: Sent::default(),
+        }
+    }
+
+    /// Counts what Tandem's own protocol would send for this ask.
+    fn send(&mut self, ask: Ask<'_>) -> Option<()> {
+        let (position, hash, append) = match self.record.exchange {
+            Exchange::Ids => {
+                let (before, new) = ask.tokens.split_at(common_prefix(&self.held.0, ask.tokens));
+                (before.len(), prefix_hash(id_bytes(before)), Piece::Ids(new.to_vec()))
+            }
+            Exchange::Text => {
+                let same = self.held.1.chars().zip(ask.text.chars()).take_while(|(a, b)| a == b);
+                let (before, new) = ask.text.split_at(same.map(|(c, _)| c.len_utf8()).sum());
+                (before.len(), prefix_hash(before), Piece::Text(new.to_owned()))
+            }
+        };
+        let want = match ask.want {
+            AnswerLength::Tokens(n) => Amount::Tokens(n),
+            AnswerLength::Word => Amount::Word(true),
+        };
+        self.sequence += 1;
+        let (sequence, sampling) = (self.sequence, *ask.sampling);
+        let next = NextRequest { sequence, position, hash, append, want, sampling, edge: None };
+        self.sent.bytes += serde_json::to_vec(&next).ok()?.len();
+        self.held = (ask.tokens.to_vec(), ask.text.to_owned());
+        Some(())
+    }
+}
+
+impl Cloud for Player {
+    async fn open(&mut self) -> Result<Handshake, CloudError> {
+        Ok(Handshake { exchange: self.record.exchange, times: Default::default() })
+    }
+
+    async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
+        match self.begin(ask) {
+            Some(answer) => answer.await,
+            None => Err(CloudError::NotOpened),
+        }
+    }
+
+    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
+        self.send(ask)?;
+        let known = self.record.answers.get(&(ask.tokens.to_vec(), ask.text.to_owned()));
+        let known = known.map(|whole| beginning(whole, ask.want));
+        let rtt = self.rtt;
+        Some(Box::pin(async move {
+            // An ask that is not in the record was made behind a guess that will turn out wrong.
+            let Some((mut answer, service)) = known else {
+                tokio::time::sleep(rtt).await;
+                return Err(CloudError::NotOpened);
+            };
+            tokio::time::sleep(rtt + service).await;
+            answer.times.network = rtt;
+            Ok(answer)
+        }))
+    }
+
+    fn take_sent(&mut self) -> Sent {
+        std::mem::take(&mut self.sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use decode::{AnswerToken, trace::Times};
+
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_recorded_answer_is_played_as_long_as_it_is_wanted() {
+        let token = |id| AnswerToken { id: Some(Token(id)), text: "a".into(), logprob: None };
+        let times = Times { cloud_decode: ms(200), cloud_prefill: ms(50), ..Times::default() };
+        let mut answer =
+            Answer { tokens: (0..4).map(token).collect(), end: true, ..Answer::default() };
+        (answer.times, answer.usage.decoded) = (times, 4);
+        let whole = (answer, ms(250));
+        let (one, took) = beginning(&whole, AnswerLength::Tokens(1));
+        assert_eq!((one.tokens.len(), one.end, one.usage.decoded), (1, false, 1));
+        assert_eq!((one.times.cloud_decode, took), (ms(50), ms(100)));
+        for want in [AnswerLength::Tokens(4), AnswerLength::Tokens(9), AnswerLength::Word] {
+            assert_eq!(beginning(&whole, want), whole);
+        }
+    }
+}
