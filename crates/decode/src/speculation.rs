@@ -61,6 +61,7 @@ pub(crate) struct StepAhead {
 }
 
 /// An answer of the cloud's that is on its way, or has come.
+#[expect(clippy::large_enum_variant, reason = "there are few, and most end as the larger one")]
 pub(crate) enum InFlight {
     OnItsWay(PendingAnswer),
     Arrived(Result<Answer, CloudError>),

@@ -10,10 +10,12 @@ use crate::{
     worker::{Decoding, Worker},
 };
 
+type Keep<T> = dyn Fn(&Step, Score) -> T + Send + Sync;
+
 /// Judges as another router does, and keeps something of every position in their order.
 pub struct Recorder<T> {
     router: Box<dyn Router>,
-    keep: Box<dyn Fn(&Step, Score) -> T + Send + Sync>,
+    keep: Box<Keep<T>>,
     kept: Mutex<Vec<T>>,
 }
 

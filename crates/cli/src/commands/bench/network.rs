@@ -30,7 +30,7 @@ use super::{
     median,
     record::{Player, Record, Recorder},
 };
-use crate::{args::BenchNetworkArgs, progress::Bar, show::print_json};
+use crate::{args::BenchNetworkArgs, progress::TerminalProgress, show::print_json};
 
 /// One round trip, with one number of asks on their way.
 #[derive(Clone, Debug, Serialize)]

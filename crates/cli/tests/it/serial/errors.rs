@@ -193,8 +193,9 @@ fn a_cloud_elsewhere_works_wants_its_key_and_may_die() {
         trace.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let sources: Vec<_> = tokens.iter().map(|t| t["source"].as_str().unwrap()).collect();
     let lost = sources.iter().position(|s| *s == "fallback").unwrap();
-    assert!(lost > 0 && sources[..lost].iter().all(|s| *s == "cloud"), "{sources:?}");
-    assert!(sources[lost..].iter().all(|s| *s == "fallback"), "{sources:?}");
+    let told_why = || format!("{sources:?} because of {}", done.err);
+    assert!(lost > 0 && sources[..lost].iter().all(|s| *s == "cloud"), "{}", told_why());
+    assert!(sources[lost..].iter().all(|s| *s == "fallback"), "{}", told_why());
     let told: String = tokens.iter().map(|t| t["text"].as_str().unwrap()).collect();
     assert_eq!(
         String::from_utf8(text).unwrap().trim_end_matches('\n'),
