@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// What the body of a request may cost.
-const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
+const BODY: BodyLimits =
+    BodyLimits { bytes: 4 << 20, values: 1 << 15, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // Before anything is loaded.

@@ -245,7 +245,7 @@ pub fn config() -> Config {
         loopback: true,
         cors: Cors::Off,
         time: Duration::from_secs(30),
-        body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
+        body: BodyLimits { bytes: 4 << 20, values: 1 << 15, time: Duration::from_secs(5) },
         allowed: Allowed::default(),
     }
 }
