@@ -44,6 +44,30 @@ async fn a_prompt_is_not_read_before_there_is_a_seat() {
 }
 
 #[tokio::test]
+async fn tokens_are_not_counted_before_there_is_a_seat() {
+    let pace = Duration::from_millis(20);
+    let pair = Scripted { seats: 1, queue: 0, pace, ends: false, ..Scripted::default() };
+    let server = start(pair, config()).await;
+    let tokenized = || server.watch.tokenized.load(Ordering::SeqCst);
+    let long = json!({ "messages": user("the cat"), "max_tokens": 500, "stream": true });
+    let first = server.post(CHAT, &long).await;
+    assert_eq!(first.status(), 200);
+    let before = tokenized();
+    let (path, count) = ("/v1/messages/count_tokens", json!({ "messages": user("a mat") }));
+    assert_eq!(server.refused(path, &count).await.0, 503);
+    assert_eq!(tokenized(), before);
+    drop(first);
+    server.idle().await;
+    let counted: Value = server.post(path, &count).await.json().await.unwrap();
+    assert!(counted["input_tokens"].as_u64().unwrap() > 0, "{counted}");
+    // What cannot fit is not tokenized at all, and takes nobody's turn.
+    let before = tokenized();
+    let too_long = json!({ "messages": user(&"x".repeat(1_000_000)) });
+    assert_eq!(server.refused(path, &too_long).await.0, 400);
+    assert_eq!(tokenized(), before);
+}
+
+#[tokio::test]
 async fn what_cannot_fit_is_refused_by_its_length() {
     let server = start(Scripted::default(), config()).await;
     let tokenized = || server.watch.tokenized.load(Ordering::SeqCst);
