@@ -115,7 +115,7 @@ impl Builder {
     }
 
     /// The largest share of tokens that may come from the cloud, over all texts and whatever they
-    /// ask for. It holds at every moment.
+    /// ask for. It holds at every moment. Below 1, texts whose mode is `large` or `verify` are refused.
     pub fn max_share(self, share: f32) -> Self {
         Self { max_share: Some(share), ..self }
     }

@@ -119,6 +119,10 @@ impl<P: Pair> Tandem<P> {
     pub async fn resolve(&self, mut request: Request) -> Result<ResolvedRequest, Error> {
         let defaults = &self.shared.defaults;
         let mode = request.mode.unwrap_or(defaults.mode);
+        if !self.shared.routers.allows(mode) {
+            let reason = format!("mode {mode} keeps to no share of tokens from the cloud");
+            return Err(Error::Usage(format!("{reason}, and this pair has a largest one")));
+        }
         let (router, policy) = self.shared.routers.choose(&request.routing)?;
         let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
         add_system(&mut request.prompt, &defaults.system);

@@ -9,7 +9,7 @@ use decode::{
 };
 use tandem::{
     Defaults, Introduction, Mode, NamedRouter, Pair, Prompt, Request, RouterKind, RouterRegistry,
-    Tandem,
+    Share, Tandem,
 };
 
 const PIECES: &[&str] = &[" the", " cat", " sat"];
@@ -61,9 +61,16 @@ impl Pair for Scripted {
     }
 }
 
-fn tandem(seats: usize, queue: usize) -> Tandem<Scripted> {
+fn routers() -> RouterRegistry {
     let router: NamedRouter = RouterKind::Always.into();
-    let routers = RouterRegistry::new(router, Threshold::ALWAYS.into());
+    RouterRegistry::new(router, Threshold::ALWAYS.into())
+}
+
+fn tandem(seats: usize, queue: usize) -> Tandem<Scripted> {
+    with(routers(), seats, queue)
+}
+
+fn with(routers: RouterRegistry, seats: usize, queue: usize) -> Tandem<Scripted> {
     let defaults = Defaults {
         mode: Mode::Joint,
         sampling: Sampling::default(),
@@ -112,4 +119,19 @@ async fn a_text_that_is_dropped_half_way_gives_its_seat_back() {
     assert_eq!(tandem.running(), 0);
     let answer = tandem.answer(" the cat").await.unwrap();
     assert_eq!(answer.summary.stats.cloud_tokens, answer.tokens.len());
+}
+
+#[tokio::test]
+async fn a_largest_share_refuses_texts_that_keep_to_none() {
+    let limited = |share| with(routers().limited(Share::new(share).unwrap()), 1, 0);
+    let (bounded, unbounded) = (limited(0.5), limited(1.0));
+    for mode in [Mode::Large, Mode::Verify] {
+        let request = Request::user(" the cat").mode(mode);
+        let refused = bounded.resolve(request.clone()).await.unwrap_err();
+        assert!(matches!(&refused, tandem::Error::Usage(_)), "{refused}");
+        assert!(refused.to_string().contains(mode.as_str()), "{refused}");
+        assert!(unbounded.resolve(request).await.is_ok());
+    }
+    assert!(bounded.answer(" the cat").await.is_ok());
+    assert_eq!(bounded.running(), 0);
 }

@@ -101,8 +101,8 @@ fn allowed(args: &ServeArgs) -> Result<Allowed, UsageError> {
     if !modes.contains(&mode) {
         return Err(UsageError(format!("--modes does not allow the server's own --mode {mode}")));
     }
-    if mode == Mode::Large && max_share.is_some_and(|share| share.value() < 1.0) {
-        return Err(UsageError("--max-share does not allow --mode large".into()));
+    if !mode.heeds_share() && max_share.is_some_and(|share| share.value() < 1.0) {
+        return Err(UsageError(format!("--max-share does not allow --mode {mode}")));
     }
     let number = |n: Option<usize>| n.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let quota = Quota { requests: number(*key_requests), cloud_tokens: number(*key_cloud_tokens) };

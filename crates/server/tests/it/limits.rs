@@ -194,6 +194,28 @@ async fn a_request_cannot_overrule_the_operator() {
 }
 
 #[tokio::test]
+async fn what_the_large_model_writes_or_judges_is_within_no_share() {
+    let server_with = async |share: f32| {
+        let routers = scripted::routers(0.5).limited(Share::new(share).unwrap());
+        let tandem = Tandem::new(Scripted::default(), routers, defaults(), (4, 4));
+        scripted::start_tandem(tandem, config(), ServerLimits::default()).await
+    };
+    let (bounded, unbounded) = (server_with(0.1).await, server_with(1.0).await);
+    for extra in [
+        json!({ "model": "tandem-large" }),
+        json!({ "model": "tandem-verify" }),
+        json!({ "tandem": { "mode": "verify" } }),
+    ] {
+        let mut body = json!({ "messages": user("the cat"), "max_tokens": 4 });
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let (status, error) = bounded.refused(CHAT, &body).await;
+        assert_eq!((status, error["code"].as_str()), (403, Some("not_allowed")), "{extra}");
+        assert!(error["message"].as_str().unwrap().contains("10%"), "{error}");
+        assert_ne!(unbounded.post(CHAT, &body).await.status(), 403, "{extra}");
+    }
+}
+
+#[tokio::test]
 async fn one_key_is_not_told_what_another_asked() {
     let pair = Scripted { seats: 1, ..Scripted::default() };
     let server = start(pair, with(Allowed::default())).await;

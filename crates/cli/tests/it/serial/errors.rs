@@ -37,6 +37,10 @@ fn usage_mistakes_are_2() {
     refused(&["serve", "--time-limit", "99999999999999s"], 2, "at most an hour");
     refused(&["serve", "--max-wait", "0s"], 2, "a time above 0");
     refused(&["serve", "--max-share", "200%"], 2, "from 0% to 100%");
+    for mode in ["large", "verify"] {
+        let says = format!("--max-share does not allow --mode {mode}");
+        refused(&["serve", "--mode", mode, "--max-share", "50%"], 2, &says);
+    }
     refused(&["serve", "--modes", "joint,huge"], 2, "small, joint, large");
     refused(&["serve", "--modes", "small", "--mode", "joint"], 2, "--modes does not allow");
     refused(&["serve", "--tls-cert", "cert.pem"], 2, "--tls-key");
