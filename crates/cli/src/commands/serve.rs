@@ -27,11 +27,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // Before anything is loaded.
     allowed(&args)?;
     let listening = &args.listening;
+    let (tls, scheme) = listening.tls.config()?;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)
     })?;
     let address = listener.local_addr()?;
-    let (tls, scheme) = listening.tls.config()?;
     let tandem = pair(&args, args.parallel)?;
     let models = tandem.pair().clone();
     let server = build(&args, tandem, address.ip().is_loopback()).await?;

@@ -3,7 +3,7 @@
 
 use std::{fs, io::Read, net::TcpListener};
 
-use crate::common::{self, Cloud, SMALL, count, run, run_with_input, tandem};
+use crate::common::{self, Cloud, Done, SMALL, count, run, run_with_input, tandem};
 
 fn refused(arguments: &[&str], code: i32, says: &str) {
     let done = run(arguments);
@@ -44,6 +44,7 @@ fn usage_mistakes_are_2() {
     refused(&["serve", "--modes", "joint,huge"], 2, "small, joint, large");
     refused(&["serve", "--modes", "small", "--mode", "joint"], 2, "--modes does not allow");
     refused(&["serve", "--tls-cert", "cert.pem"], 2, "--tls-key");
+    refused(&["cloud", "--tls-key", "key.pem"], 2, "--tls-cert");
     refused(&["run", "x", "--top-k", "9999999999999"], 2, "from 0 to 1000000");
     refused(&["run", "x", "--simulate-rtt", "99999999999s"], 2, "at most an hour");
     refused(&["bench", "ask", "--lengths", "128,0"], 2, "from 1 to 1048576");
@@ -60,6 +61,34 @@ fn usage_mistakes_are_2() {
     refused(&["frobnicate"], 2, "unrecognized");
     assert_eq!(run_with_input(&["run", "-"], b"").code, Some(2));
     assert_eq!(run_with_input(&["run", "-"], b"\xff\xfe").code, Some(2));
+}
+
+/// What a server is told by a file. Where the mistake is not seen, it ends all the same: there is no
+/// such model.
+fn told(text: &str, command: &str, typed: &[&str]) -> Done {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tandem.toml");
+    fs::write(&file, text).unwrap();
+    let model = if command == "serve" { "--edge-model" } else { "--cloud-model" };
+    let always = ["--config", file.to_str().unwrap(), command, model, "none.gguf"];
+    run(&[&always[..], &["--listen", "127.0.0.1:0"], typed].concat())
+}
+
+#[test]
+fn half_of_an_encryption_in_the_file_is_refused() {
+    for (text, command, says) in [
+        ("[serve]\ntls-cert = \"cert.pem\"", "serve", "--tls-key is not"),
+        ("[serve]\ntls-key = \"key.pem\"", "serve", "--tls-cert is not"),
+        ("tls-cert = \"cert.pem\"", "cloud", "--tls-key is not"),
+    ] {
+        let done = told(text, command, &[]);
+        assert_eq!(done.code, Some(2), "{text}: {}", done.err);
+        assert!(done.err.contains(says), "{text}: {}", done.err);
+    }
+    // The other half may be typed: that there is no such file is the mistake then.
+    let done = told("tls-cert = \"none.pem\"", "serve", &["--tls-key", "none.key"]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert!(done.err.contains("none.pem"), "{}", done.err);
 }
 
 #[test]
