@@ -105,7 +105,6 @@ impl Service {
         if length(&piece) <= SHORT_TEXT {
             return conversation.encode(vocabulary.as_ref(), &piece);
         }
-        fits(length(&piece).div_ceil(vocabulary.longest_token()), model.context())?;
         let empty = Conversation::new(conversation.exchange, vec![]);
         self.tokenizing.run(move || empty.encode(vocabulary.as_ref(), &piece)).await
     }
@@ -116,6 +115,17 @@ fn length(piece: &Piece) -> usize {
     match piece {
         Piece::Ids(_) => 0,
         Piece::Text(text) => text.len(),
+    }
+}
+
+/// Refuses a piece that cannot fit, whatever its tokens are. That takes no session, so none is waited
+/// for with it.
+pub(super) fn check_piece(model: &Model, piece: &Piece) -> Result<(), ServiceError> {
+    let context = model.context();
+    match piece {
+        Piece::Ids(ids) => fits(ids.len(), context),
+        Piece::Text(text) if text.len() <= context => Ok(()),
+        Piece::Text(text) => fits(text.len().div_ceil(model.vocabulary().longest_token()), context),
     }
 }
 
