@@ -27,6 +27,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // Before anything is loaded.
     allowed(&args)?;
     let listening = &args.listening;
+    keys(listening)?;
     let (tls, scheme) = listening.tls.config()?;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)

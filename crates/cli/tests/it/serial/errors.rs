@@ -92,6 +92,30 @@ fn half_of_an_encryption_in_the_file_is_refused() {
 }
 
 #[test]
+fn keys_that_are_empty_are_refused_wherever_they_come_from() {
+    for (text, command, says) in [
+        ("[serve]\napi-key = []", "serve", "empty list"),
+        ("[serve]\nmodes = []", "serve", "empty list"),
+        ("[cloud]\nkey = []", "cloud", "empty list"),
+        ("[serve]\napi-key = \"\"", "serve", "must not be empty"),
+        ("[serve]\napi-key = [\"first\", \" \"]", "serve", "must not be empty"),
+        ("[cloud]\nkey = \"\"", "cloud", "must not be empty"),
+    ] {
+        let done = told(text, command, &[]);
+        assert_eq!(done.code, Some(2), "{text}: {}", done.err);
+        assert!(done.err.contains(says), "{text}: {}", done.err);
+    }
+    // Before anything of the models is looked at, so that no other mistake hides it.
+    let arguments = ["serve", "--edge-model", "none.gguf", "--listen", "127.0.0.1:0"];
+    for keys in ["", " ", "first,"] {
+        let done = tandem(&arguments).env("TANDEM_API_KEYS", keys).output().unwrap();
+        let done = Done::from(done);
+        assert_eq!(done.code, Some(2), "{keys:?}: {}", done.err);
+        assert!(done.err.contains("must not be empty"), "{keys:?}: {}", done.err);
+    }
+}
+
+#[test]
 fn models_that_are_none_are_1_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
