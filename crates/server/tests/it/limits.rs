@@ -2,16 +2,18 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use engine::{Compute, LoadOptions};
 use serde_json::{Value, json};
 use tandem::{Mode, Share, Tandem};
 use tandem_server::{
+    cloud::{self, LazyModel},
     edge::{Allowed, Config},
     http::{Keys, Quota},
     listen::ServerLimits,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     time::timeout,
 };
 
@@ -243,4 +245,36 @@ async fn a_server_without_its_models_does_not_look_alive() {
     let health = server.get("/health").await;
     assert_eq!(health.status(), 503);
     assert_eq!(health.json::<Value>().await.unwrap()["status"], "failed");
+}
+
+/// What a mistake leaves behind, and what is one itself: no work may end the thread otherwise.
+struct LastStraw;
+
+impl Drop for LastStraw {
+    fn drop(&mut self) {
+        panic!("the thread is gone");
+    }
+}
+
+#[tokio::test]
+async fn a_cloud_without_its_model_does_not_look_alive() {
+    let compute = Compute::start().unwrap();
+    let model = LazyModel::new(compute.clone(), LoadOptions::new("none.gguf", 512, 1));
+    let failed = model.watch();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/health", listener.local_addr().unwrap());
+    let app = cloud::app(model, cloud::Config::default());
+    tokio::spawn(cloud::run(listener, app, std::future::pending()));
+    ::cloud::http::provide_cryptography();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let health = async || {
+        let health = client.get(&url).send().await.unwrap();
+        (health.status().as_u16(), health.json::<Value>().await.unwrap())
+    };
+    let (status, told) = health().await;
+    assert_eq!((status, told["status"].as_str()), (200, Some("ok")));
+    assert!(compute.work::<()>(|| std::panic::panic_any(LastStraw)).await.is_err());
+    assert_eq!(failed.await, "the thread is gone");
+    let (status, told) = health().await;
+    assert_eq!((status, told["status"].as_str()), (503, Some("failed")));
 }
