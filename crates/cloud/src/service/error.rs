@@ -103,6 +103,8 @@ mod tests {
             (full(6), code::BUSY, 503),
             (EngineError::NoSequence { sequences: 1 }, code::BUSY, 503),
             (template, code::INVALID, 400),
+            // The caller cannot help it.
+            (EngineError::Random { reason: "none today".into() }, code::MODEL, 500),
             (EngineError::Stopped, code::MODEL, 500),
         ] {
             let error = ServiceError::from(error);
