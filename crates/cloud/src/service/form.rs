@@ -5,7 +5,6 @@ use std::sync::Arc;
 use decode::{Constraint, Token, common_prefix};
 use engine::{Grammar, GrammarCompiler, Model};
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use super::{Service, ServiceError};
 
@@ -87,8 +86,7 @@ impl Service {
             };
             compiler.compile(&grammar)
         };
-        let compiled = spawn_blocking(compile).await.map_err(|e| ServiceError::internal(&e))?;
-        match compiled {
+        match self.compiling.run(move || Ok(compile())).await? {
             Ok(start) => Ok(Some(Form::new(start))),
             Err(error) => {
                 tracing::debug!(%error, "a grammar cannot be used here");

@@ -20,11 +20,12 @@ use crate::protocol::{Piece, Prefix, Prompt};
 /// Texts up to this many bytes take less time than handing them to another thread is worth.
 const SHORT_TEXT: usize = 4 << 10;
 
-/// Long texts that are tokenized at the same time, and those that may wait for it.
+/// Long texts that are tokenized, and grammars that are compiled, at the same time; and those that may
+/// wait for it.
 const MOST_AT_ONCE: usize = 2;
 const MOST_WAITING: usize = 32;
 
-/// Who may tokenize a long text.
+/// Who may tokenize a long text. Who may compile a grammar is known in the same way.
 pub(crate) struct Tokenizing {
     waiting: Semaphore,
     running: Arc<Semaphore>,

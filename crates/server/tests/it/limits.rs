@@ -70,6 +70,20 @@ async fn tokens_are_not_counted_before_there_is_a_seat() {
 }
 
 #[tokio::test]
+async fn a_grammar_is_compiled_within_the_time_of_an_answer() {
+    let pair = Scripted { seats: 1, compiling: Duration::from_secs(2), ..Scripted::default() };
+    let time = Duration::from_millis(300);
+    let server = start(pair, Config { time, ..config() }).await;
+    let form = json!({ "type": "json_object" });
+    let body = json!({ "messages": user("the cat"), "max_tokens": 4, "response_format": form });
+    let (status, error) = server.refused(CHAT, &body).await;
+    assert_eq!((status, error["code"].as_str()), (504, Some("timeout")), "{error}");
+    // The seat is free at once, though the grammar is still being compiled.
+    let free = timeout(Duration::from_secs(1), server.idle()).await;
+    assert!(free.is_ok());
+}
+
+#[tokio::test]
 async fn what_cannot_fit_is_refused_by_its_length() {
     let server = start(Scripted::default(), config()).await;
     let tokenized = || server.watch.tokenized.load(Ordering::SeqCst);
