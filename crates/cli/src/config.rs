@@ -188,10 +188,16 @@ impl CloudLocationArgs {
 impl TlsArgs {
     /// What to encrypt with, and how addresses then begin.
     pub fn config(&self) -> anyhow::Result<(Option<Tls>, &'static str)> {
-        Ok(match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => (Some(Tls::read(certificate, key)?), "https"),
-            _ => (None, "http"),
-        })
+        let alone = |one: &str, other: &str| {
+            let reason = format!("{one} is given and {other} is not: encryption needs both");
+            Err(UsageError(reason).into())
+        };
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Ok((Some(Tls::read(certificate, key)?), "https")),
+            (Some(_), None) => alone("--tls-cert", "--tls-key"),
+            (None, Some(_)) => alone("--tls-key", "--tls-cert"),
+            (None, None) => Ok((None, "http")),
+        }
     }
 }
 

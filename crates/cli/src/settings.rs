@@ -75,7 +75,7 @@ impl Settings {
         Ok(Self { path: Some(path.to_owned()), table })
     }
 
-    /// Refuses keys that no command has.
+    /// Refuses keys that no command has, and values that say nothing.
     pub fn check(&self, command: &Command) -> Result<(), UsageError> {
         let wrong = |key: &str| {
             let path = self.path.as_deref().unwrap_or(Path::new("")).display();
@@ -96,7 +96,20 @@ impl Settings {
                 }
             }
         }
-        Ok(())
+        self.check_lists()
+    }
+
+    /// An empty list would read as if nothing were said: no keys, so that everybody may come in, or
+    /// every mode.
+    fn check_lists(&self) -> Result<(), UsageError> {
+        let own = self.table.values().filter_map(Value::as_table).flatten();
+        let all = self.table.iter().filter(|(_, value)| !value.is_table());
+        let Some((key, _)) = own.chain(all).find(|(_, value)| written(value).is_empty()) else {
+            return Ok(());
+        };
+        let path = self.path.as_deref().unwrap_or(Path::new("")).display();
+        let advice = "write what is to be in it, or leave the line out";
+        Err(UsageError(format!("{path}: {key} is an empty list: {advice}")))
     }
 
     /// Whether the file has a value for an option of a command.
@@ -208,6 +221,18 @@ mod tests {
         assert!(run_args("budget = \"10%\"", &[]).generate.budget.is_some());
         let args = run_args("budget = \"10%\"", &["--threshold", "0.5"]);
         assert!(args.generate.budget.is_none() && args.generate.threshold.is_some());
+    }
+
+    #[test]
+    fn empty_lists_are_refused_by_name() {
+        for (text, named) in [
+            ("stop = []", "stop"),
+            ("[serve]\napi-key = []", "api-key"),
+            ("[serve]\nmodes = [[]]", "modes"),
+        ] {
+            let error = settings(text).check(&Args::command()).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains("empty list"), "{error}");
+        }
     }
 
     #[test]

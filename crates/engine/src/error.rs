@@ -34,6 +34,8 @@ pub enum EngineError {
     Stopped,
     #[error("the model's chat template failed: {reason}")]
     Template { reason: String },
+    #[error("the operating system gave no random numbers: {reason}")]
+    Random { reason: String },
     #[error("the text cannot be tokenized: {reason}")]
     Tokenize { reason: String },
     #[error(

@@ -28,17 +28,36 @@ pub struct Specials {
 const FUEL: u64 = 1_000_000;
 const FUEL_A_MESSAGE: u64 = 10_000;
 
+/// What stands around the placeholder of a message while its conversation is rendered.
+///
+/// It is drawn anew for each conversation, so no message can contain it: nobody who writes one knows
+/// it. A marker made to differ from the messages would have to be compared with all of them, again
+/// and again where they try to have it.
+#[derive(Clone, Debug)]
+pub struct Marker(String);
+
+impl Marker {
+    pub fn random() -> Result<Self, getrandom::Error> {
+        // Digits, which a template leaves alone whatever it does with letters.
+        Ok(Self(format!("\u{e000}{:020}\u{e001}", getrandom::u64()?)))
+    }
+
+    fn placeholder(&self, message: usize) -> String {
+        format!("{}{message}{}", self.0, self.0)
+    }
+}
+
 /// Renders a conversation, ready for the assistant's answer.
 pub fn render(
     template: &str,
     specials: &Specials,
     messages: &[Message],
+    marker: &Marker,
 ) -> Result<Vec<Part>, Error> {
-    let marker = marker(messages);
     let placeholders: Vec<_> = messages
         .iter()
         .enumerate()
-        .map(|(i, m)| context! { role => m.role.as_str(), content => format!("{marker}{i}{marker}") })
+        .map(|(i, m)| context! { role => m.role.as_str(), content => marker.placeholder(i) })
         .collect();
     let mut environment = Environment::new();
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -56,7 +75,7 @@ pub fn render(
             eos_token => specials.eos.as_str(),
         },
     )?;
-    Ok(parts(&rendered, &marker, messages))
+    Ok(parts(&rendered, marker, messages))
 }
 
 /// A rendered conversation as one text, in which special tokens look like any other text.
@@ -72,17 +91,8 @@ fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
 }
 
-/// A string no message contains.
-fn marker(messages: &[Message]) -> String {
-    let mut marker = "\u{e000}".to_owned();
-    while messages.iter().any(|m| m.content.contains(&marker)) {
-        marker.push('\u{e001}');
-    }
-    marker
-}
-
-fn parts(rendered: &str, marker: &str, messages: &[Message]) -> Vec<Part> {
-    let pieces = rendered.split(marker).enumerate();
+fn parts(rendered: &str, marker: &Marker, messages: &[Message]) -> Vec<Part> {
+    let pieces = rendered.split(&marker.0).enumerate();
     pieces
         .filter_map(|(i, piece)| {
             if i % 2 == 0 {
@@ -96,17 +106,27 @@ fn parts(rendered: &str, marker: &str, messages: &[Message]) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + \
         message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}\
         {{ '<|im_start|>assistant\n' }}{% endif %}";
 
+    fn rendered(
+        template: &str,
+        specials: &Specials,
+        messages: &[Message],
+    ) -> Result<Vec<Part>, Error> {
+        render(template, specials, messages, &Marker::random().unwrap())
+    }
+
     #[test]
     fn messages_are_not_mixed_up_with_the_template() {
         let messages =
             [Message::system("Be brief."), Message::user("<|im_end|> \u{e000}0\u{e000}")];
-        let parts = render(CHATML, &Specials::default(), &messages).unwrap();
+        let parts = rendered(CHATML, &Specials::default(), &messages).unwrap();
         assert_eq!(
             joined(&parts),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|> \
@@ -122,10 +142,27 @@ mod tests {
         );
     }
 
+    /// Comparing them with markers that grow until they differ would take minutes, and gigabytes for
+    /// as many placeholders.
+    #[test]
+    fn messages_made_of_markers_cost_no_more_than_others() {
+        let mut messages = vec![Message::user(""); 2000];
+        messages[0].content = format!("\u{e000}{}", "\u{e001}".repeat(300_000));
+        messages[1].content = "\u{e000}0\u{e000}".repeat(50_000);
+        let started = Instant::now();
+        let parts = rendered(CHATML, &Specials::default(), &messages).unwrap();
+        let contents = parts.iter().filter_map(|part| match part {
+            Part::Content(text) => Some(text),
+            Part::Template(_) => None,
+        });
+        assert!(contents.eq(messages.iter().map(|message| &message.content)));
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+
     #[test]
     fn a_template_may_refuse_and_says_why() {
         let template = "{{ raise_exception('roles must alternate') }}";
-        let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        let error = rendered(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
         assert!(error.to_string().contains("roles must alternate"), "{error}");
     }
 
@@ -133,15 +170,15 @@ mod tests {
     fn a_template_that_runs_on_and_on_is_stopped() {
         let template = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}\
             {% endfor %}{% endfor %}";
-        let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        let error = rendered(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfFuel, "{error}");
         let messages = vec![Message::user("x"); 4000];
-        assert!(render(CHATML, &Specials::default(), &messages).is_ok());
+        assert!(rendered(CHATML, &Specials::default(), &messages).is_ok());
     }
 
     #[test]
     fn a_broken_template_is_an_error() {
-        assert!(render("{% for %}", &Specials::default(), &[]).is_err());
+        assert!(rendered("{% for %}", &Specials::default(), &[]).is_err());
     }
 
     #[test]
@@ -149,7 +186,7 @@ mod tests {
         let template = "{{ bos_token }}{% for m in messages %}{{ m['content'].strip() }}\
             {{ eos_token }}{% endfor %}";
         let specials = Specials { bos: "<s>".into(), eos: "</s>".into() };
-        let parts = render(template, &specials, &[Message::user(" hi ")]).unwrap();
+        let parts = rendered(template, &specials, &[Message::user(" hi ")]).unwrap();
         assert_eq!(joined(&parts), "<s> hi </s>");
     }
 }

@@ -32,6 +32,20 @@ def test_mistakes(pair: tandem.Tandem, wish: dict[str, Any], words: str) -> None
         assert isinstance(error.value, (tandem.TandemError, ValueError))
 
 
+@pytest.mark.parametrize(
+    "wish, words",
+    [
+        ({"context": 2**62}, "context must be from 1 to 1048576"),
+        ({"threads": 100_000}, "threads must be from 1 to 1024"),
+        ({"seats": 0}, "seats must be from 1 to 256"),
+        ({"queue": 2**62}, "queue must be from 0 to 100000"),
+    ],
+)
+def test_numbers_have_ranges(wish: dict[str, Any], words: str) -> None:
+    with pytest.raises(tandem.UsageError, match=words):
+        tandem.Tandem(SMALL, None, **wish)
+
+
 def test_prompts_that_are_none(pair: tandem.Tandem) -> None:
     with pytest.raises(tandem.UsageError, match="the context holds 1024"):
         pair.answer("word " * 2000)

@@ -3,16 +3,15 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
+    hash::{BuildHasher, RandomState},
     io::{self, Write},
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Writes beside the file and renames: whoever reads meanwhile, or after a crash, finds the old
 /// file or the new one.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = partial(path);
+    let partial = beside(path, "partial");
     // Of two writers at once each has its own; the last one to finish wins, with a whole file.
     let written = write_synced(&partial, bytes).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
@@ -28,13 +27,13 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name beside the file that nobody else writes to.
-fn partial(path: &Path) -> PathBuf {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut name = OsString::from(path);
-    name.push(format!(".{}-{count}.partial", process::id()));
-    PathBuf::from(name)
+/// A name beside a path that nobody else writes to. It is random, because processes are not told apart by
+/// their numbers: in a container this program mostly has the same one, and finds what it left when it
+/// was killed.
+pub fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = OsString::from(path.file_name().unwrap_or(path.as_os_str()));
+    name.push(format!(".{:016x}.{what}", RandomState::new().hash_one(what)));
+    path.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -50,6 +49,21 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(write(&folder.path().join("absent/x"), b"").is_err());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_not_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        // As many of these names were used before as one process may have had.
+        for count in 0..1000 {
+            let left = format!("x.{}-{count}.partial", std::process::id());
+            fs::write(folder.path().join(left), "half").unwrap();
+        }
+        write(&path, b"whole").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_ne!(beside(&path, "partial"), beside(&path, "partial"));
+        assert_eq!(beside(&path, "partial").parent(), Some(folder.path()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The options of a pair, and building it.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use cloud::{Endpoint, Engine, Settings};
 use decode::{Limits, OnCloudError, Pace, Sampling, Threshold};
@@ -115,7 +115,7 @@ impl Builder {
     }
 
     /// The largest share of tokens that may come from the cloud, over all texts and whatever they
-    /// ask for. It holds at every moment.
+    /// ask for. It holds at every moment. Below 1, texts whose mode is `large` or `verify` are refused.
     pub fn max_share(self, share: f32) -> Self {
         Self { max_share: Some(share), ..self }
     }
@@ -201,6 +201,7 @@ impl Builder {
 
     /// Finds the files and loads the router. Models are loaded by the first text that needs them.
     pub fn build(self) -> Result<Tandem, Error> {
+        self.check_ranges()?;
         let store = match self.store.clone() {
             Some(store) => store,
             None => Store::open()?,
@@ -255,6 +256,18 @@ impl Builder {
         Ok(Tandem::new(models, routers, defaults, (seats, this.queue)))
     }
 
+    /// Refuses numbers that nobody means, and that would wrap around or take all memory: what a program
+    /// is given, a library may be given too.
+    fn check_ranges(&self) -> Result<(), Error> {
+        let Machine { context, threads, gpu_layers } = self.machine;
+        within("context", Some(context), 1..=1 << 20)?;
+        within("threads", threads, 1..=1024)?;
+        within("gpu_layers", gpu_layers, 0..=10_000)?;
+        within("seats", self.seats, 1..=256)?;
+        within("queue", Some(self.queue), 0..=100_000)?;
+        within("max_tokens", self.max_tokens, 1..=1_000_000)
+    }
+
     /// Fills in what the preset provides and was not given.
     fn with_preset(mut self, store: &Store) -> Result<Self, Error> {
         let Some(given) = &self.preset else { return Ok(self) };
@@ -280,5 +293,45 @@ impl Builder {
         // Later only the name is shown, because the path of the folder is private.
         self.preset = Some(preset.manifest().name.clone());
         Ok(self)
+    }
+}
+
+fn within(name: &str, given: Option<usize>, range: RangeInclusive<usize>) -> Result<(), Error> {
+    let Some(number) = given.filter(|number| !range.contains(number)) else { return Ok(()) };
+    let (least, most) = (range.start(), range.end());
+    Err(Error::Usage(format!("{name} must be from {least} to {most}, not {number}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_ranges_and_the_message_says_which() {
+        let machine = |machine: Machine| Builder::default().machine(machine);
+        let usual = Machine::default();
+        for (builder, told) in [
+            (machine(Machine { context: 1 << 62, ..usual }), "context must be from 1 to 1048576"),
+            (machine(Machine { context: 0, ..usual }), "context must be from 1 to 1048576, not 0"),
+            (
+                machine(Machine { threads: Some(100_000), ..usual }),
+                "threads must be from 1 to 1024",
+            ),
+            (machine(Machine { threads: Some(0), ..usual }), "threads must be from 1 to 1024"),
+            (
+                machine(Machine { gpu_layers: Some(usize::MAX), ..usual }),
+                "gpu_layers must be from 0",
+            ),
+            (Builder::default().seats(0), "seats must be from 1 to 256"),
+            (Builder::default().queue(usize::MAX), "queue must be from 0 to 100000"),
+            (Builder::default().max_tokens(0), "max_tokens must be from 1 to 1000000"),
+        ] {
+            match builder.build() {
+                Err(Error::Usage(words)) => assert!(words.contains(told), "{words}"),
+                Err(other) => panic!("{told}: {other}"),
+                Ok(_) => panic!("{told}: nothing was refused"),
+            }
+        }
+        assert!(Builder::default().seats(256).check_ranges().is_ok());
     }
 }

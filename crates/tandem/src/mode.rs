@@ -24,6 +24,12 @@ impl Mode {
     /// All modes, the default one first.
     pub const ALL: [Self; 4] = [Self::Joint, Self::Small, Self::Large, Self::Verify];
 
+    /// Whether a share of tokens from the cloud bounds what such a text has of it. Where the text is
+    /// the large model's own, everything in it is the cloud's, or was judged by it.
+    pub fn heeds_share(self) -> bool {
+        matches!(self, Self::Small | Self::Joint)
+    }
+
     /// The name that users write.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,20 +1,27 @@
 //! Seats of a pair without weights: who gets one, and when it comes back.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use decode::{
-    Exchange, Limits, OnCloudError, Sampling, Threshold, Token, Vocabulary,
+    Constraint, Exchange, Limits, OnCloudError, Sampling, Threshold, Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel, FakeVocabulary},
 };
 use tandem::{
-    Defaults, Introduction, Mode, NamedRouter, Pair, Prompt, Request, RouterKind, RouterRegistry,
-    Tandem,
+    Defaults, Grammar, Introduction, Mode, NamedRouter, Pair, Prompt, Request, RouterKind,
+    RouterRegistry, Share, Tandem,
 };
 
 const PIECES: &[&str] = &[" the", " cat", " sat"];
 
 struct Scripted;
+
+/// Grammars that are compiled at this moment, and the most there ever were.
+static COMPILING: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
 
 impl Pair for Scripted {
     type Edge = FakeEdge;
@@ -32,6 +39,13 @@ impl Pair for Scripted {
         let Prompt::Messages(messages) = prompt else { panic!("{prompt:?}") };
         let text: String = messages.iter().map(|m| m.content.as_str()).collect();
         Ok(FakeVocabulary::new(PIECES).encode(&text))
+    }
+
+    fn constraint(&self, _: &Grammar) -> Result<Box<dyn Constraint>, tandem::Error> {
+        MOST.fetch_max(COMPILING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(100));
+        COMPILING.fetch_sub(1, Ordering::SeqCst);
+        Err(tandem::Error::Usage("these models know no grammar".into()))
     }
 
     async fn load_edge(&self) -> Result<(), tandem::Error> {
@@ -61,9 +75,16 @@ impl Pair for Scripted {
     }
 }
 
-fn tandem(seats: usize, queue: usize) -> Tandem<Scripted> {
+fn routers() -> RouterRegistry {
     let router: NamedRouter = RouterKind::Always.into();
-    let routers = RouterRegistry::new(router, Threshold::ALWAYS.into());
+    RouterRegistry::new(router, Threshold::ALWAYS.into())
+}
+
+fn tandem(seats: usize, queue: usize) -> Tandem<Scripted> {
+    with(routers(), seats, queue)
+}
+
+fn with(routers: RouterRegistry, seats: usize, queue: usize) -> Tandem<Scripted> {
     let defaults = Defaults {
         mode: Mode::Joint,
         sampling: Sampling::default(),
@@ -112,4 +133,37 @@ async fn a_text_that_is_dropped_half_way_gives_its_seat_back() {
     assert_eq!(tandem.running(), 0);
     let answer = tandem.answer(" the cat").await.unwrap();
     assert_eq!(answer.summary.stats.cloud_tokens, answer.tokens.len());
+}
+
+#[tokio::test]
+async fn a_largest_share_refuses_texts_that_keep_to_none() {
+    let limited = |share| with(routers().limited(Share::new(share).unwrap()), 1, 0);
+    let (bounded, unbounded) = (limited(0.5), limited(1.0));
+    for mode in [Mode::Large, Mode::Verify] {
+        let request = Request::user(" the cat").mode(mode);
+        let refused = bounded.resolve(request.clone()).await.unwrap_err();
+        assert!(matches!(&refused, tandem::Error::Usage(_)), "{refused}");
+        assert!(refused.to_string().contains(mode.as_str()), "{refused}");
+        assert!(unbounded.resolve(request).await.is_ok());
+    }
+    assert!(bounded.answer(" the cat").await.is_ok());
+    assert_eq!(bounded.running(), 0);
+}
+
+#[tokio::test]
+async fn few_grammars_are_compiled_at_once_also_where_nobody_waits_for_them() {
+    let tandem = tandem(1, 0);
+    let compile = || {
+        let tandem = tandem.clone();
+        tokio::spawn(async move { tandem.constraint(&Grammar::JsonObject).await.err() })
+    };
+    let given_up = [compile(), compile()];
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    for task in given_up {
+        task.abort();
+    }
+    for task in [compile(), compile(), compile(), compile()] {
+        assert!(matches!(task.await.unwrap(), Some(tandem::Error::Usage(_))));
+    }
+    assert_eq!(MOST.load(Ordering::SeqCst), 2);
 }

@@ -71,12 +71,13 @@ pub struct AllowedArgs {
 /// A certificate to encrypt with.
 #[derive(Debug, ClapArgs)]
 pub struct TlsArgs {
-    /// Encrypt with this certificate (PEM), with those of its authorities behind it
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Encryption")]
+    // Neither requires the other for clap, which would not see one that the configuration file gives.
+    /// Encrypt with this certificate (PEM), with those of its authorities behind it; with --tls-key
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The certificate's key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Encryption")]
+    /// The certificate's key (PEM); with --tls-cert
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     pub tls_key: Option<PathBuf>,
 }
 

@@ -51,7 +51,7 @@ pub struct TuneArgs {
 
     /// Prompts processed at the same time. With more than 1 in this process, another run may end with
     /// a slightly different router
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<256>)]
     pub parallel: usize,
 
     /// The seed that chooses what is held out, what is rolled out, and the initial weights

@@ -1,6 +1,6 @@
 //! `tandem cloud`: the large model for edges elsewhere.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{io, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use cloud::service::Collector;
@@ -54,14 +54,25 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
             reason = failed => failure = Some(reason),
         }
     };
-    run_with(listener, tls, app(model, config), shutdown).await?;
-    if let Some(reason) = failure {
-        anyhow::bail!("the model cannot be used any more: {reason}");
-    }
+    let served = run_with(listener, tls, app(model, config), shutdown).await;
+    ended(served, failure, collector)
+}
+
+/// However the server ended, what was collected before is as good as ever; then whoever watches this
+/// process is told.
+fn ended(
+    served: io::Result<()>,
+    failure: Option<String>,
+    collector: Option<Arc<dyn Collector>>,
+) -> anyhow::Result<ExitCode> {
     if let Some(collector) = collector {
         collector.finish();
     }
-    Ok(ExitCode::SUCCESS)
+    served?;
+    match failure {
+        Some(reason) => anyhow::bail!("the model cannot be used any more: {reason}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Where samples of live use go.
@@ -73,4 +84,62 @@ fn collector(folder: &Path, cloud: String) -> anyhow::Result<Arc<dyn Collector>>
 #[cfg(not(feature = "lab"))]
 fn collector(_: &Path, _: String) -> anyhow::Result<Arc<dyn Collector>> {
     Err(crate::args::no_lab("cloud --collect"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use cloud::{
+        protocol::EdgeModel,
+        service::{Observation, SampleCounts},
+    };
+    use decode::Exchange;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Folder {
+        finished: AtomicBool,
+    }
+
+    impl Collector for Folder {
+        fn accepts(&self, _: EdgeModel, _: Exchange) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn next_conversation(&self) -> u32 {
+            0
+        }
+
+        fn take(&self, _: Observation<'_>) {}
+
+        fn counts(&self) -> SampleCounts {
+            SampleCounts::default()
+        }
+
+        fn finish(&self) {
+            self.finished.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_cloud_that_fails_loses_no_samples_and_says_why() {
+        let broken = || io::Error::other("no more connections");
+        for (served, failure, told) in [
+            (Ok(()), Some("index out of bounds".to_owned()), Some("index out of bounds")),
+            (Err(broken()), None, Some("no more connections")),
+            (Ok(()), None, None),
+        ] {
+            let folder = Arc::new(Folder::default());
+            let ended = ended(served, failure, Some(folder.clone()));
+            assert!(folder.finished.load(Ordering::SeqCst), "{told:?}");
+            match told {
+                Some(told) => assert!(ended.unwrap_err().to_string().contains(told)),
+                None => assert!(ended.is_ok()),
+            }
+        }
+    }
 }

@@ -20,17 +20,19 @@ use crate::{
 };
 
 /// What the body of a request may cost.
-const BODY: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(20) };
+const BODY: BodyLimits =
+    BodyLimits { bytes: 4 << 20, values: 1 << 15, time: Duration::from_secs(20) };
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // Before anything is loaded.
     allowed(&args)?;
     let listening = &args.listening;
+    keys(listening)?;
+    let (tls, scheme) = listening.tls.config()?;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)
     })?;
     let address = listener.local_addr()?;
-    let (tls, scheme) = listening.tls.config()?;
     let tandem = pair(&args, args.parallel)?;
     let models = tandem.pair().clone();
     let server = build(&args, tandem, address.ip().is_loopback()).await?;
@@ -100,8 +102,8 @@ fn allowed(args: &ServeArgs) -> Result<Allowed, UsageError> {
     if !modes.contains(&mode) {
         return Err(UsageError(format!("--modes does not allow the server's own --mode {mode}")));
     }
-    if mode == Mode::Large && max_share.is_some_and(|share| share.value() < 1.0) {
-        return Err(UsageError("--max-share does not allow --mode large".into()));
+    if !mode.heeds_share() && max_share.is_some_and(|share| share.value() < 1.0) {
+        return Err(UsageError(format!("--max-share does not allow --mode {mode}")));
     }
     let number = |n: Option<usize>| n.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let quota = Quota { requests: number(*key_requests), cloud_tokens: number(*key_cloud_tokens) };

@@ -22,8 +22,8 @@ pub enum ServiceError {
     UnknownSession,
     #[error("{tokens} tokens do not fit a context of {context}")]
     ContextFull { tokens: usize, context: usize },
-    /// Other sessions take all the memory, and all of them are at work.
-    #[error("every session is busy: try again")]
+    /// Other sessions take all the memory and are at work, or as many calls wait as may.
+    #[error("too much is at work here: try again")]
     Busy,
     /// The model could not be loaded, or failed to compute. The reason may name paths of this
     /// machine.
@@ -103,6 +103,8 @@ mod tests {
             (full(6), code::BUSY, 503),
             (EngineError::NoSequence { sequences: 1 }, code::BUSY, 503),
             (template, code::INVALID, 400),
+            // The caller cannot help it.
+            (EngineError::Random { reason: "none today".into() }, code::MODEL, 500),
             (EngineError::Stopped, code::MODEL, 500),
         ] {
             let error = ServiceError::from(error);

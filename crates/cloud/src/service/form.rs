@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use decode::{Constraint, Token, common_prefix};
 use engine::{Grammar, GrammarCompiler, Model};
-use tokio::task::spawn_blocking;
+use serde_json::Value;
 
 use super::{Service, ServiceError};
+
+/// The most values of a schema, those inside of others included. Parsed, they take many times their
+/// bytes, and a session may wait to be opened; no edge server takes more.
+const MOST_VALUES: usize = 1 << 15;
 
 /// A form, and how far a conversation has followed it.
 pub(crate) struct Form {
@@ -45,6 +49,24 @@ impl Form {
     }
 }
 
+/// Refuses a grammar that is too large to wait with.
+pub(super) fn check_size(grammar: Option<&Grammar>) -> Result<(), ServiceError> {
+    match grammar {
+        Some(Grammar::JsonSchema(schema)) if values(schema) > MOST_VALUES => {
+            Err(ServiceError::invalid(format!("the schema has more than {MOST_VALUES} values")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(list) => list.iter().map(values).sum::<usize>(),
+        Value::Object(map) => map.values().map(values).sum::<usize>(),
+        _ => 0,
+    }
+}
+
 impl Service {
     /// What a session is held to. A grammar that cannot be used is the edge's to refuse.
     pub(super) async fn form(
@@ -64,8 +86,7 @@ impl Service {
             };
             compiler.compile(&grammar)
         };
-        let compiled = spawn_blocking(compile).await.map_err(|e| ServiceError::internal(&e))?;
-        match compiled {
+        match self.compiling.run(move || Ok(compile())).await? {
             Ok(start) => Ok(Some(Form::new(start))),
             Err(error) => {
                 tracing::debug!(%error, "a grammar cannot be used here");

@@ -62,6 +62,7 @@ pub struct Service {
     config: ServiceConfig,
     sessions: Sessions,
     tokenizing: Tokenizing,
+    compiling: Tokenizing,
     grammars: form::Grammars,
 }
 
@@ -74,8 +75,9 @@ impl fmt::Debug for Service {
 impl Service {
     /// Nothing is loaded before the first session.
     pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
-        let (sessions, tokenizing) = (Sessions::default(), Tokenizing::default());
-        Self { model, config, sessions, tokenizing, grammars: Arc::default() }
+        let (tokenizing, compiling) = (Tokenizing::default(), Tokenizing::default());
+        let (sessions, grammars) = (Sessions::default(), form::Grammars::default());
+        Self { model, config, sessions, tokenizing, compiling, grammars }
     }
 
     /// Loads the model, unless it is loaded already, so that no session waits for that.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::{
     Service, ServiceError, collector,
+    tokens::check_piece,
     writer::{self, Task, milliseconds},
 };
 use crate::protocol::{NextRequest, NextResponse, Prefix};
@@ -12,6 +13,9 @@ impl Service {
     /// Writes what comes next and accepts it. The same sequence number gets the same answer.
     pub async fn next(&self, id: &str, next: NextRequest) -> Result<NextResponse, ServiceError> {
         let started = Instant::now();
+        if let Some(model) = self.model.loaded() {
+            check_piece(model, &next.append)?;
+        }
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         let waited = started.elapsed();

@@ -3,14 +3,15 @@
 use decode::{Exchange, Vocabulary};
 
 use super::{
-    Service, ServiceError, collector::SharedStates, conversation::Conversation, sessions::Session,
-    writer::milliseconds,
+    Service, ServiceError, collector::SharedStates, conversation::Conversation, form,
+    sessions::Session, writer::milliseconds,
 };
 use crate::protocol::{EdgeModel, OpenRequest, OpenResponse, Sharing};
 
 impl Service {
     /// Opens a session; loads the model if it is not in memory yet.
     pub async fn open(&self, open: OpenRequest) -> Result<OpenResponse, ServiceError> {
+        form::check_size(open.grammar.as_ref())?;
         let (model, load) = self.model.get().await?;
         let prompt = self.prompt(model, open.prompt).await?;
         if prompt.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use decode::{AnswerToken, Edge, Token, Vocabulary, text::TextStream};
 use engine::EngineError;
 
-use super::{Service, ServiceError, sessions::Session, writer::milliseconds};
+use super::{Service, ServiceError, sessions::Session, tokens::check_piece, writer::milliseconds};
 use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 
 impl Service {
@@ -16,6 +16,10 @@ impl Service {
         score: ScoreRequest,
     ) -> Result<ScoreResponse, ServiceError> {
         let started = Instant::now();
+        if let Some(model) = self.model.loaded() {
+            check_piece(model, &score.append)?;
+            check_piece(model, &score.continuation)?;
+        }
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.as_mut().ok_or(ServiceError::Evicted)?;
         let prefix = Prefix { position: score.position, hash: score.hash };

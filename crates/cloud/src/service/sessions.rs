@@ -7,13 +7,16 @@ use std::{
 
 use decode::Token;
 use engine::{EngineError, Model, Output, Sequence};
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 use super::{collector::SharedStates, conversation::Conversation, error::ServiceError, form::Form};
 use crate::protocol::NextResponse;
 
 /// How many evicted sessions are remembered, to tell their owners so.
 const MAX_EVICTED: usize = 4096;
+
+/// How many calls may wait for one session, each with its body: more than an edge has on their way.
+const MOST_WAITING: usize = 32;
 
 /// One conversation of one edge.
 pub(crate) struct Session {
@@ -30,9 +33,18 @@ pub(crate) struct Session {
 
 type Shared = Arc<tokio::sync::Mutex<Option<Session>>>;
 
+/// A session that is live.
+struct Live {
+    session: Shared,
+    /// The places of those who wait for it.
+    places: Arc<Semaphore>,
+    /// When it was last asked for.
+    used: u64,
+}
+
 #[derive(Default)]
 struct Table {
-    live: HashMap<String, (Shared, u64)>,
+    live: HashMap<String, Live>,
     evicted: VecDeque<String>,
     clock: u64,
 }
@@ -52,26 +64,34 @@ impl Sessions {
     pub fn insert(&self, session: Session) {
         let mut table = self.table();
         table.clock += 1;
-        let now = table.clock;
+        let used = table.clock;
         let id = session.id.clone();
-        table.live.insert(id, (Arc::new(tokio::sync::Mutex::new(Some(session))), now));
+        let session = Arc::new(tokio::sync::Mutex::new(Some(session)));
+        let places = Arc::new(Semaphore::new(MOST_WAITING));
+        table.live.insert(id, Live { session, places, used });
     }
 
-    /// Waits until nobody else uses the session. It is gone if it was evicted meanwhile.
+    /// Waits until nobody else uses the session, unless many wait already. It is gone if it was evicted
+    /// meanwhile.
     pub async fn acquire(
         &self,
         id: &str,
     ) -> Result<OwnedMutexGuard<Option<Session>>, ServiceError> {
-        Ok(self.touch(id)?.lock_owned().await)
+        let (session, places) = self.touch(id)?;
+        if let Ok(free) = session.clone().try_lock_owned() {
+            return Ok(free);
+        }
+        let _place = places.try_acquire().map_err(|_| ServiceError::Busy)?;
+        Ok(session.lock_owned().await)
     }
 
-    fn touch(&self, id: &str) -> Result<Shared, ServiceError> {
+    fn touch(&self, id: &str) -> Result<(Shared, Arc<Semaphore>), ServiceError> {
         let mut table = self.table();
         table.clock += 1;
         let now = table.clock;
-        if let Some((shared, used)) = table.live.get_mut(id) {
-            *used = now;
-            return Ok(shared.clone());
+        if let Some(live) = table.live.get_mut(id) {
+            live.used = now;
+            return Ok((live.session.clone(), live.places.clone()));
         }
         if table.evicted.iter().any(|e| e == id) {
             return Err(ServiceError::Evicted);
@@ -93,7 +113,7 @@ impl Sessions {
         let mut oldest: Vec<_> = table
             .live
             .iter()
-            .map(|(id, (shared, used))| (*used, id.clone(), shared.clone()))
+            .map(|(id, live)| (live.used, id.clone(), live.session.clone()))
             .collect();
         oldest.sort_unstable_by_key(|(used, ..)| *used);
         for (_, id, shared) in oldest {

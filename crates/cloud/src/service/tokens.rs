@@ -20,11 +20,12 @@ use crate::protocol::{Piece, Prefix, Prompt};
 /// Texts up to this many bytes take less time than handing them to another thread is worth.
 const SHORT_TEXT: usize = 4 << 10;
 
-/// Long texts that are tokenized at the same time, and those that may wait for it.
+/// Long texts that are tokenized, and grammars that are compiled, at the same time; and those that may
+/// wait for it.
 const MOST_AT_ONCE: usize = 2;
 const MOST_WAITING: usize = 32;
 
-/// Who may tokenize a long text.
+/// Who may tokenize a long text. Who may compile a grammar is known in the same way.
 pub(crate) struct Tokenizing {
     waiting: Semaphore,
     running: Arc<Semaphore>,
@@ -105,7 +106,6 @@ impl Service {
         if length(&piece) <= SHORT_TEXT {
             return conversation.encode(vocabulary.as_ref(), &piece);
         }
-        fits(length(&piece).div_ceil(vocabulary.longest_token()), model.context())?;
         let empty = Conversation::new(conversation.exchange, vec![]);
         self.tokenizing.run(move || empty.encode(vocabulary.as_ref(), &piece)).await
     }
@@ -116,6 +116,17 @@ fn length(piece: &Piece) -> usize {
     match piece {
         Piece::Ids(_) => 0,
         Piece::Text(text) => text.len(),
+    }
+}
+
+/// Refuses a piece that cannot fit, whatever its tokens are. That takes no session, so none is waited
+/// for with it.
+pub(super) fn check_piece(model: &Model, piece: &Piece) -> Result<(), ServiceError> {
+    let context = model.context();
+    match piece {
+        Piece::Ids(ids) => fits(ids.len(), context),
+        Piece::Text(text) if text.len() <= context => Ok(()),
+        Piece::Text(text) => fits(text.len().div_ceil(model.vocabulary().longest_token()), context),
     }
 }
 

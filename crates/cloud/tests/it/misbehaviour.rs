@@ -12,8 +12,12 @@ use decode::{
     fake::{FakeEdge, FakeModel},
     sampling,
 };
-use tandem_cloud::{Remote, Settings};
-use tokio::time::timeout;
+use tandem_cloud::{Endpoint, Engine, Remote, Settings};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    time::timeout,
+};
 
 use crate::common::{Dialect, Fake, Mood, Third, model};
 
@@ -41,6 +45,49 @@ async fn a_cloud_that_hangs_while_it_is_opened_is_given_up_at_the_deadline() {
         assert!(error.to_string().contains("within 1.5 s"), "{dialect:?}: {error}");
         assert!(started.elapsed() < Duration::from_secs(5), "{dialect:?}");
     }
+}
+
+/// A `tandem cloud` that says it is well, and hangs where a session is opened.
+async fn hanging_tandem() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let health =
+        r#"{"status":"ok","service":"tandem-cloud","version":"0","loaded":true,"sessions":0}"#;
+    let length = health.len();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+    let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{health}");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while let Ok(length @ 1..) = stream.read(&mut head).await {
+                    if head[..length].starts_with(b"POST /v1/sessions") {
+                        std::future::pending::<()>().await;
+                    }
+                    // Whoever was given up has gone.
+                    drop(stream.write_all(answer.as_bytes()).await);
+                }
+            });
+        }
+    });
+    url
+}
+
+/// A session may take as long to open as its model does to load, but no text waits for that.
+#[tokio::test]
+async fn a_tandem_cloud_that_hangs_while_a_session_is_opened_is_given_up_at_the_deadline() {
+    let address = hanging_tandem().await.parse().unwrap();
+    let settings = Settings {
+        engine: Some(Engine::Tandem),
+        deadline: Duration::from_millis(1500),
+        ..Settings::new(Endpoint { address, key: None, authority: None })
+    };
+    let mut remote = Fake::start(Dialect::Sglang, 3).await.remote(settings);
+    let started = Instant::now();
+    let error = remote.open().await.unwrap_err();
+    assert!(error.to_string().contains("within 1.5 s"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 /// An open conversation with a server that is now in this mood.

@@ -7,10 +7,11 @@
 #[path = "../../../engine/tests/it/gguf/mod.rs"]
 mod gguf;
 
-use std::{env, time::Duration};
+use std::{env, pin::pin, time::Duration};
 
 use decode::{Sampling, Token, sampling};
 use engine::{Compute, LoadOptions};
+use futures_util::{FutureExt, future::join_all};
 use serde_json::to_value;
 use tandem_cloud::{
     Service, ServiceConfig,
@@ -408,4 +409,51 @@ async fn a_prompt_that_cannot_fit_is_refused_by_its_length() {
     // It is where it was: the same prefix is the session's still.
     let answer = service.next(&opened.session, append("ab")).await.unwrap();
     assert!(answer.cost.prefilled < 200, "{:?}", answer.cost);
+}
+
+#[tokio::test]
+async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    gguf::model(&path, "default");
+    let model = LazyModel::new(Compute::start().unwrap(), LoadOptions::new(&path, CONTEXT, 1));
+    let service = Service::new(model, ServiceConfig::default());
+    let opened = service
+        .open(OpenRequest {
+            prompt: Prompt::Text("ab".into()),
+            vocabulary: None,
+            from: None,
+            edge: None,
+            grammar: None,
+        })
+        .await;
+    let id = opened.unwrap().session;
+    let question = |append: Vec<Token>| NextRequest {
+        sequence: 1,
+        position: 0,
+        hash: prefix_hash(""),
+        append: Piece::Ids(append),
+        want: Amount::Tokens(2),
+        sampling: Sampling::default(),
+        edge: None,
+    };
+    // The first is at work, and all of them ask the same.
+    let answers = join_all((0..100).map(|_| service.next(&id, question(vec![])))).await;
+    let busy = answers.iter().filter(|answer| matches!(answer, Err(ServiceError::Busy))).count();
+    let answered = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert_eq!((answered, busy), (33, 67));
+    let score = |continuation: Vec<Token>| ScoreRequest {
+        position: 0,
+        hash: prefix_hash(""),
+        append: Piece::Ids(vec![]),
+        continuation: Piece::Ids(continuation),
+    };
+    let mut working = pin!(service.score(&id, score(vec![Token(65), Token(66)])));
+    assert!(working.as_mut().now_or_never().is_none());
+    let long = vec![Token(65); CONTEXT + 1];
+    let next = service.next(&id, question(long.clone())).now_or_never();
+    assert!(matches!(next, Some(Err(ServiceError::ContextFull { .. }))), "{next:?}");
+    let scored = service.score(&id, score(long)).now_or_never();
+    assert!(matches!(scored, Some(Err(ServiceError::ContextFull { .. }))), "{scored:?}");
+    assert_eq!(working.await.unwrap().tokens.len(), 2);
 }

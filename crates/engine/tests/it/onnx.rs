@@ -341,4 +341,15 @@ async fn caches_and_logits_that_are_too_short_are_errors() {
     sequence.read(&[Token(5), Token(9)], true).await.unwrap();
     let none = sequence.read(&[Token(3)], true).await.unwrap_err().to_string();
     assert!(none.contains("no logits or no hidden state"), "{none}");
+    // Of several tokens at once, only the last has to have a row: that it has none is told, too.
+    for (tokens, hidden) in [([3, 2], false), ([3, 2], true), ([7, 7], false)] {
+        let mut sequence = model.open().await.unwrap();
+        sequence.read(&[Token(5), Token(9)], true).await.unwrap();
+        let none = sequence.read(&tokens.map(Token), hidden).await.unwrap_err().to_string();
+        assert!(none.contains("no logits or no hidden state"), "{none}");
+    }
+    let mut sequence = model.open().await.unwrap();
+    sequence.read(&[Token(5), Token(9)], true).await.unwrap();
+    let none = sequence.read_each(&[Token(3), Token(2)]).await.unwrap_err().to_string();
+    assert!(none.contains("no logits or no hidden state"), "{none}");
 }

@@ -4,12 +4,12 @@
 //! mapped the files of an earlier export keeps them: they lose their names and not their contents.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    process,
 };
+
+use router::atomic::beside;
 
 use super::ExportError;
 
@@ -85,13 +85,6 @@ impl Drop for NewFolder {
     }
 }
 
-/// A name beside a path that no other process uses.
-fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = OsString::from(path.file_name().unwrap_or(path.as_os_str()));
-    name.push(format!(".{what}-{}", process::id()));
-    path.with_file_name(name)
-}
-
 /// Folders are files to Unix, and their names are on the disk only when they are synced too.
 fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
@@ -163,6 +156,24 @@ mod tests {
         folder.write("a", b"half").unwrap();
         drop(folder);
         assert!(names(home.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_not_in_the_way() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("model");
+        for left in ["partial", "earlier"] {
+            let left = home.path().join(format!("model.{left}-{}", std::process::id()));
+            fs::create_dir(&left).unwrap();
+            fs::write(left.join("a"), "half").unwrap();
+        }
+        for text in ["first", "second"] {
+            let folder = NewFolder::create(&place, &FILES).unwrap();
+            folder.write("a", text.as_bytes()).unwrap();
+            folder.finish().unwrap();
+            assert_eq!(fs::read_to_string(place.join("a")).unwrap(), text);
+        }
+        assert_eq!(names(home.path()).len(), 3);
     }
 
     #[test]

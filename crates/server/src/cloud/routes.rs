@@ -21,8 +21,9 @@ use crate::http::{
     body::{json_bytes, parse},
 };
 
-/// A context of a million characters, four times over.
-const LIMITS: BodyLimits = BodyLimits { bytes: 4 << 20, time: Duration::from_secs(30) };
+/// A context of a million characters, four times over; or of as many ids as this many values.
+const LIMITS: BodyLimits =
+    BodyLimits { bytes: 4 << 20, values: 1 << 18, time: Duration::from_secs(30) };
 
 pub(crate) struct Body<T>(pub T);
 

@@ -9,7 +9,7 @@ use decode::{Accepted, Constraint, FinishReason, Span, Times, Token};
 use tandem::{Generation, Lease, Mode, Owner, Pair, ResolvedRequest};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use super::{Server, request::GenerationRequest, summary::Summary};
@@ -56,8 +56,13 @@ pub async fn start<P: Pair>(
     request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
     let caller = quota::caller();
     let admission = server.tandem.admit().await?;
+    // A seat is not held for longer than an answer may take.
+    let time = server.config.time;
     let constraint = match &request.grammar {
-        Some(grammar) => Some(server.tandem.constraint(grammar).await?),
+        Some(grammar) => {
+            let made = timeout(time, server.tandem.constraint(grammar)).await;
+            Some(made.map_err(|_| ApiError::too_slow(time))??)
+        }
         None => None,
     };
     let constraint = match request.biases.as_slice() {

@@ -94,8 +94,9 @@ pub async fn check_host(
     next: Next,
 ) -> Result<Response, ApiError> {
     let guarded = access.loopback && access.keys.is_empty();
-    let host = request.headers().get(header::HOST).and_then(|v| v.to_str().ok());
-    if !guarded || host.is_none_or(is_local) {
+    // A name that is no text is not this machine's either.
+    let host = request.headers().get(header::HOST);
+    if !guarded || host.is_none_or(|host| host.to_str().is_ok_and(is_local)) {
         return Ok(next.run(request).await);
     }
     let message =

@@ -31,6 +31,9 @@ static ROOM: Semaphore = Semaphore::const_new(1024);
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     pub bytes: usize,
+    /// The most values in it, those inside of others included. Parsed, a value of two bytes takes
+    /// some 300.
+    pub values: usize,
     /// The longest it may take to arrive.
     pub time: Duration,
 }
@@ -52,7 +55,28 @@ pub async fn json_bytes(request: Request, limits: BodyLimits) -> Result<Vec<u8>,
         let message = "the Content-Type must be application/json";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
+    if values(&bytes) > limits.values {
+        let message = format!("the body has more than {} values", limits.values);
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("too_large"));
+    }
     Ok(bytes)
+}
+
+/// How many values a JSON text has at most. Counted before anything is parsed, because that alone
+/// takes the memory: every value stands behind a comma, or is the first of all, of a list or of an
+/// object.
+fn values(text: &[u8]) -> usize {
+    let (mut values, mut in_string, mut escaped) = (1, false, false);
+    for &byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 fn declared_length(headers: &HeaderMap) -> Option<usize> {
@@ -118,4 +142,37 @@ pub fn wrong_value(error: serde_path_to_error::Error<serde_json::Error>) -> ApiE
 /// The error of a text that is not JSON.
 pub fn not_json(error: serde_json::Error) -> ApiError {
     ApiError::invalid(format!("the body is not a JSON object: {error}")).code("invalid_json")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The values of a text that was read, counted one by one.
+    fn counted(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(list) => list.iter().map(counted).sum::<usize>(),
+            Value::Object(map) => map.values().map(counted).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn values_are_never_more_than_was_said_and_texts_count_once() {
+        for value in [
+            json!(7),
+            json!([]),
+            json!([1, 2, 3]),
+            json!({ "a": 1, "b": [[], {}, { "c": null }], "d,e": "," }),
+            json!([[[[[0]]]], { "a": { "b": { "c": [] } } }]),
+            json!({ "escaped \" , [ {": ["\\", "\\\"", ",,,,[[[["] }),
+        ] {
+            let (most, there) = (values(value.to_string().as_bytes()), counted(&value));
+            assert!(there <= most && most <= 2 * there, "{value}: {there}, {most} said");
+        }
+        assert_eq!(values(json!(",[{\"\\".repeat(1000)).to_string().as_bytes()), 1);
+        assert_eq!(values(json!(vec![0; 1000]).to_string().as_bytes()), 1001);
+    }
 }

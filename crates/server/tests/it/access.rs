@@ -118,9 +118,19 @@ async fn browsers_are_told_to_be_careful() {
 }
 
 #[tokio::test]
+async fn a_host_that_is_no_text_is_another() {
+    let server = start(Scripted::default(), config()).await;
+    for (host, status) in [(&b"evil\xe9.example"[..], 403), (b"\xff", 403), (b"localhost", 200)] {
+        let start = b"GET /v1/models HTTP/1.1\r\nConnection: close\r\nHost: ";
+        let head = [&start[..], host, b"\r\n\r\n"].concat();
+        assert_eq!(raw(&server, &head).await, Some(status), "{host:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_kind_of_nonsense_has_its_status() {
     let server = start(Scripted::default(), config()).await;
-    let deep = format!("{{\"messages\":{}{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    let deep = format!("{{\"messages\":{}{}}}", "[".repeat(30_000), "]".repeat(30_000));
     let long = format!("{{\"messages\":\"{}\"}}", "x".repeat(10 << 20));
     let mut invalid = b"{\"messages\":[{\"role\":\"user\",\"content\":\"".to_vec();
     invalid.extend([0xff, 0xfe, 0x80]);

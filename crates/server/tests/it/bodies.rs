@@ -103,6 +103,43 @@ async fn the_edge_server_reads_or_refuses_every_body() {
 }
 
 #[tokio::test]
+async fn a_body_of_too_many_values_is_refused_before_it_is_parsed() {
+    let server = start(Scripted::default(), config()).await;
+    let chat = |values: usize| json!({ "messages": user("cat"), "max_tokens": 1, "metadata": vec![0; values] });
+    let path = "/v1/chat/completions";
+    let (status, error) = server.refused(path, &chat(33_000)).await;
+    assert_eq!((status, error["code"].as_str()), (413, Some("too_large")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("32768 values"), "{error}");
+    assert_eq!(server.post(path, &chat(32_000)).await.status(), 200);
+    // However many commas a text has, it is one value.
+    let text = json!({ "prompt": ", [{".repeat(10_000), "max_tokens": 1 });
+    let (_, error) = server.refused("/v1/completions", &text).await;
+    assert_eq!(error["code"], "context_length_exceeded");
+}
+
+#[tokio::test]
+async fn the_cloud_refuses_too_many_values_as_well() {
+    let home = tempfile::tempdir().unwrap();
+    let model = tiny::model(&home.path().join("tiny.gguf"), 5);
+    let url = common::start(model, Config::default()).await.to_string();
+    let url = format!("{}/v1/sessions", url.trim_end_matches('/'));
+    cloud::http::provide_cryptography();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let prompt = json!({ "text": "ab" });
+    for (body, refused, told) in [
+        (json!({ "prompt": { "tokens": vec![65; 300_000] } }), 413, "262144 values"),
+        (
+            json!({ "prompt": prompt, "grammar": { "json_schema": { "enum": vec![0; 40_000] } } }),
+            400,
+            "32768 values",
+        ),
+    ] {
+        let (status, answer) = send(&client, &url, body.to_string().into_bytes()).await;
+        assert!(status == refused && answer.contains(told), "{status} {answer}");
+    }
+}
+
+#[tokio::test]
 async fn the_clouds_server_reads_or_refuses_every_body() {
     let home = tempfile::tempdir().unwrap();
     let model = tiny::model(&home.path().join("tiny.gguf"), 5);

@@ -2,16 +2,18 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use engine::{Compute, LoadOptions};
 use serde_json::{Value, json};
 use tandem::{Mode, Share, Tandem};
 use tandem_server::{
+    cloud::{self, LazyModel},
     edge::{Allowed, Config},
     http::{Keys, Quota},
     listen::ServerLimits,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     time::timeout,
 };
 
@@ -41,6 +43,44 @@ async fn a_prompt_is_not_read_before_there_is_a_seat() {
     drop(first);
     server.idle().await;
     assert_eq!(read.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test]
+async fn tokens_are_not_counted_before_there_is_a_seat() {
+    let pace = Duration::from_millis(20);
+    let pair = Scripted { seats: 1, queue: 0, pace, ends: false, ..Scripted::default() };
+    let server = start(pair, config()).await;
+    let tokenized = || server.watch.tokenized.load(Ordering::SeqCst);
+    let long = json!({ "messages": user("the cat"), "max_tokens": 500, "stream": true });
+    let first = server.post(CHAT, &long).await;
+    assert_eq!(first.status(), 200);
+    let before = tokenized();
+    let (path, count) = ("/v1/messages/count_tokens", json!({ "messages": user("a mat") }));
+    assert_eq!(server.refused(path, &count).await.0, 503);
+    assert_eq!(tokenized(), before);
+    drop(first);
+    server.idle().await;
+    let counted: Value = server.post(path, &count).await.json().await.unwrap();
+    assert!(counted["input_tokens"].as_u64().unwrap() > 0, "{counted}");
+    // What cannot fit is not tokenized at all, and takes nobody's turn.
+    let before = tokenized();
+    let too_long = json!({ "messages": user(&"x".repeat(1_000_000)) });
+    assert_eq!(server.refused(path, &too_long).await.0, 400);
+    assert_eq!(tokenized(), before);
+}
+
+#[tokio::test]
+async fn a_grammar_is_compiled_within_the_time_of_an_answer() {
+    let pair = Scripted { seats: 1, compiling: Duration::from_secs(2), ..Scripted::default() };
+    let time = Duration::from_millis(300);
+    let server = start(pair, Config { time, ..config() }).await;
+    let form = json!({ "type": "json_object" });
+    let body = json!({ "messages": user("the cat"), "max_tokens": 4, "response_format": form });
+    let (status, error) = server.refused(CHAT, &body).await;
+    assert_eq!((status, error["code"].as_str()), (504, Some("timeout")), "{error}");
+    // The seat is free at once, though the grammar is still being compiled.
+    let free = timeout(Duration::from_secs(1), server.idle()).await;
+    assert!(free.is_ok());
 }
 
 #[tokio::test]
@@ -170,6 +210,28 @@ async fn a_request_cannot_overrule_the_operator() {
 }
 
 #[tokio::test]
+async fn what_the_large_model_writes_or_judges_is_within_no_share() {
+    let server_with = async |share: f32| {
+        let routers = scripted::routers(0.5).limited(Share::new(share).unwrap());
+        let tandem = Tandem::new(Scripted::default(), routers, defaults(), (4, 4));
+        scripted::start_tandem(tandem, config(), ServerLimits::default()).await
+    };
+    let (bounded, unbounded) = (server_with(0.1).await, server_with(1.0).await);
+    for extra in [
+        json!({ "model": "tandem-large" }),
+        json!({ "model": "tandem-verify" }),
+        json!({ "tandem": { "mode": "verify" } }),
+    ] {
+        let mut body = json!({ "messages": user("the cat"), "max_tokens": 4 });
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let (status, error) = bounded.refused(CHAT, &body).await;
+        assert_eq!((status, error["code"].as_str()), (403, Some("not_allowed")), "{extra}");
+        assert!(error["message"].as_str().unwrap().contains("10%"), "{error}");
+        assert_ne!(unbounded.post(CHAT, &body).await.status(), 403, "{extra}");
+    }
+}
+
+#[tokio::test]
 async fn one_key_is_not_told_what_another_asked() {
     let pair = Scripted { seats: 1, ..Scripted::default() };
     let server = start(pair, with(Allowed::default())).await;
@@ -197,4 +259,36 @@ async fn a_server_without_its_models_does_not_look_alive() {
     let health = server.get("/health").await;
     assert_eq!(health.status(), 503);
     assert_eq!(health.json::<Value>().await.unwrap()["status"], "failed");
+}
+
+/// What a mistake leaves behind, and what is one itself: no work may end the thread otherwise.
+struct LastStraw;
+
+impl Drop for LastStraw {
+    fn drop(&mut self) {
+        panic!("the thread is gone");
+    }
+}
+
+#[tokio::test]
+async fn a_cloud_without_its_model_does_not_look_alive() {
+    let compute = Compute::start().unwrap();
+    let model = LazyModel::new(compute.clone(), LoadOptions::new("none.gguf", 512, 1));
+    let failed = model.watch();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/health", listener.local_addr().unwrap());
+    let app = cloud::app(model, cloud::Config::default());
+    tokio::spawn(cloud::run(listener, app, std::future::pending()));
+    ::cloud::http::provide_cryptography();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let health = async || {
+        let health = client.get(&url).send().await.unwrap();
+        (health.status().as_u16(), health.json::<Value>().await.unwrap())
+    };
+    let (status, told) = health().await;
+    assert_eq!((status, told["status"].as_str()), (200, Some("ok")));
+    assert!(compute.work::<()>(|| std::panic::panic_any(LastStraw)).await.is_err());
+    assert_eq!(failed.await, "the thread is gone");
+    let (status, told) = health().await;
+    assert_eq!((status, told["status"].as_str()), (503, Some("failed")));
 }

@@ -9,7 +9,7 @@ use decode::{Budget, Threshold, ThresholdPolicy};
 use router::{RouterKind, UnknownRouter};
 
 use super::{NamedRouter, default_threshold};
-use crate::Share;
+use crate::{Mode, Share};
 
 /// Routers that need no training, which any request may name.
 pub const UNTRAINED: [&str; 6] = ["top1", "margin", "entropy", "random", "never", "always"];
@@ -84,6 +84,11 @@ impl RouterRegistry {
     /// The largest share of tokens from the cloud over all texts, if there is one.
     pub fn limit(&self) -> Option<f32> {
         self.limit.as_ref().and_then(ThresholdPolicy::current_budget).map(|budget| budget.share())
+    }
+
+    /// Whether the largest share of tokens from the cloud lets a text have this mode.
+    pub fn allows(&self, mode: Mode) -> bool {
+        mode.heeds_share() || self.limit().is_none_or(|limit| limit >= 1.0)
     }
 
     /// Gives requests these routers where they name one of them.

@@ -3,7 +3,7 @@
 
 use std::{fs, io::Read, net::TcpListener};
 
-use crate::common::{self, Cloud, SMALL, count, run, run_with_input, tandem};
+use crate::common::{self, Cloud, Done, SMALL, count, run, run_with_input, tandem};
 
 fn refused(arguments: &[&str], code: i32, says: &str) {
     let done = run(arguments);
@@ -37,9 +37,14 @@ fn usage_mistakes_are_2() {
     refused(&["serve", "--time-limit", "99999999999999s"], 2, "at most an hour");
     refused(&["serve", "--max-wait", "0s"], 2, "a time above 0");
     refused(&["serve", "--max-share", "200%"], 2, "from 0% to 100%");
+    for mode in ["large", "verify"] {
+        let says = format!("--max-share does not allow --mode {mode}");
+        refused(&["serve", "--mode", mode, "--max-share", "50%"], 2, &says);
+    }
     refused(&["serve", "--modes", "joint,huge"], 2, "small, joint, large");
     refused(&["serve", "--modes", "small", "--mode", "joint"], 2, "--modes does not allow");
     refused(&["serve", "--tls-cert", "cert.pem"], 2, "--tls-key");
+    refused(&["cloud", "--tls-key", "key.pem"], 2, "--tls-cert");
     refused(&["run", "x", "--top-k", "9999999999999"], 2, "from 0 to 1000000");
     refused(&["run", "x", "--simulate-rtt", "99999999999s"], 2, "at most an hour");
     refused(&["run", "x", "--simulate-rtt", "20ms/5s,400ms"], 2, "--simulate-rtt: write how long");
@@ -57,6 +62,58 @@ fn usage_mistakes_are_2() {
     refused(&["frobnicate"], 2, "unrecognized");
     assert_eq!(run_with_input(&["run", "-"], b"").code, Some(2));
     assert_eq!(run_with_input(&["run", "-"], b"\xff\xfe").code, Some(2));
+}
+
+/// What a server is told by a file. Where the mistake is not seen, it ends all the same: there is no
+/// such model.
+fn told(text: &str, command: &str, typed: &[&str]) -> Done {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tandem.toml");
+    fs::write(&file, text).unwrap();
+    let model = if command == "serve" { "--edge-model" } else { "--cloud-model" };
+    let always = ["--config", file.to_str().unwrap(), command, model, "none.gguf"];
+    run(&[&always[..], &["--listen", "127.0.0.1:0"], typed].concat())
+}
+
+#[test]
+fn half_of_an_encryption_in_the_file_is_refused() {
+    for (text, command, says) in [
+        ("[serve]\ntls-cert = \"cert.pem\"", "serve", "--tls-key is not"),
+        ("[serve]\ntls-key = \"key.pem\"", "serve", "--tls-cert is not"),
+        ("tls-cert = \"cert.pem\"", "cloud", "--tls-key is not"),
+    ] {
+        let done = told(text, command, &[]);
+        assert_eq!(done.code, Some(2), "{text}: {}", done.err);
+        assert!(done.err.contains(says), "{text}: {}", done.err);
+    }
+    // The other half may be typed: that there is no such file is the mistake then.
+    let done = told("tls-cert = \"none.pem\"", "serve", &["--tls-key", "none.key"]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert!(done.err.contains("none.pem"), "{}", done.err);
+}
+
+#[test]
+fn keys_that_are_empty_are_refused_wherever_they_come_from() {
+    for (text, command, says) in [
+        ("[serve]\napi-key = []", "serve", "empty list"),
+        ("[serve]\nmodes = []", "serve", "empty list"),
+        ("[cloud]\nkey = []", "cloud", "empty list"),
+        ("[serve]\napi-key = \"\"", "serve", "must not be empty"),
+        ("[serve]\napi-key = [\"first\", \" \"]", "serve", "must not be empty"),
+        ("[cloud]\nkey = \"\"", "cloud", "must not be empty"),
+    ] {
+        let done = told(text, command, &[]);
+        assert_eq!(done.code, Some(2), "{text}: {}", done.err);
+        assert!(done.err.contains(says), "{text}: {}", done.err);
+    }
+    // Before anything of the models is looked at, so that no other mistake hides it.
+    let arguments = ["serve", "--edge-model", "none.gguf", "--listen", "127.0.0.1:0"];
+    for keys in ["", " ", "first,"] {
+        let done = tandem(&arguments).env("TANDEM_API_KEYS", keys).output().unwrap();
+        let done = Done::from(done);
+        assert_eq!(done.code, Some(2), "{keys:?}: {}", done.err);
+        assert!(done.err.contains("must not be empty"), "{keys:?}: {}", done.err);
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Checks<'_> {
         }
         let Some(limit) = self.routers.limit() else { return Ok(()) };
         let percent = ::tandem::summary::plain(limit * 100.0);
-        if mode == Mode::Large && limit < 1.0 {
+        if !self.routers.allows(mode) {
             let message = format!(
                 "{} is not allowed here: at most {percent}% may be the cloud's",
                 mode.model()

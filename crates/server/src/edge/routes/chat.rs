@@ -38,8 +38,8 @@ use crate::{
 )]
 pub async fn chat<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
-    let request = request::chat::request(&body, &server.checks())?;
+    let request = body.read(|body| request::chat::request(body, &server.checks()))?;
     super::answer::<Chat, P>(server, request).await
 }

@@ -38,8 +38,8 @@ use crate::{
 )]
 pub async fn completions<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
-    let request = request::completion::request(&body, &server.checks())?;
+    let request = body.read(|body| request::completion::request(body, &server.checks()))?;
     super::answer::<Text, P>(server, request).await
 }

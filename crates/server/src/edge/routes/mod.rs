@@ -32,7 +32,15 @@ use crate::http::{
 };
 
 /// A body that is a JSON object; what is in it is the route's business.
-pub struct ObjectBody(pub Value);
+pub struct ObjectBody(Value);
+
+impl ObjectBody {
+    /// Reads what a route wants of it. The rest is not kept: it may take many times the memory of
+    /// what was asked for, and a request may wait for long.
+    pub fn read<T>(self, read: impl FnOnce(&Value) -> T) -> T {
+        read(&self.0)
+    }
+}
 
 impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
     type Rejection = ApiError;

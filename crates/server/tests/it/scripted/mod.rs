@@ -133,6 +133,8 @@ pub struct Scripted {
     pub queue: usize,
     /// Whether its models cannot be used any more.
     pub failed: Arc<AtomicBool>,
+    /// How long it takes to compile a grammar.
+    pub compiling: Duration,
 }
 
 impl Default for Scripted {
@@ -148,6 +150,7 @@ impl Default for Scripted {
             seats: 4,
             queue: 64,
             failed: Arc::default(),
+            compiling: Duration::ZERO,
         }
     }
 }
@@ -202,6 +205,7 @@ impl Pair for Scripted {
     }
 
     fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, tandem::Error> {
+        std::thread::sleep(self.compiling);
         Ok(GrammarCompiler::new(self.model(0).vocabulary)?.compile(grammar)?)
     }
 
@@ -245,7 +249,7 @@ pub fn config() -> Config {
         loopback: true,
         cors: Cors::Off,
         time: Duration::from_secs(30),
-        body: BodyLimits { bytes: 4 << 20, time: Duration::from_secs(5) },
+        body: BodyLimits { bytes: 4 << 20, values: 1 << 15, time: Duration::from_secs(5) },
         allowed: Allowed::default(),
     }
 }

@@ -34,9 +34,9 @@ use crate::{
 )]
 pub async fn messages<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
-    super::answer(server, request::chat(&body)?, answer::Streamed::new).await
+    super::answer(server, body.read(request::chat)?, answer::Streamed::new).await
 }
 
 /// How long a conversation is for the small model, in Anthropic's shapes
@@ -51,9 +51,12 @@ pub async fn messages<P: Pair>(
 )]
 pub async fn count_tokens<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Json<TokenCount>, ApiError> {
-    let request = request::chat(&body)?.checked(&server.checks())?;
+    let request = body.read(request::chat)?.checked(&server.checks())?;
+    // As for a text: refused by its length, then not before its turn, which the queue bounds.
+    request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
+    let _admission = server.tandem.admit().await?;
     let mut input_tokens = 0;
     for prompt in &request.prompts {
         input_tokens += server.tandem.tokens(request.mode, prompt).await?.len();

@@ -43,10 +43,10 @@ use crate::{
 )]
 pub async fn chat<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
     let shape = |model| Streamed::new(Route::Chat, model);
-    super::answer(server, request::chat(&body)?, shape).await
+    super::answer(server, body.read(request::chat)?, shape).await
 }
 
 /// Answers a text, in Ollama's shapes
@@ -65,18 +65,22 @@ pub async fn chat<P: Pair>(
 )]
 pub async fn generate<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
-    // Without a prompt it only loads the model, which is loaded.
-    if body["prompt"].as_str().is_none_or(str::is_empty) {
+    let (model, chat) = body.read(|body| {
+        let asks = body["prompt"].as_str().is_some_and(|prompt| !prompt.is_empty());
         let model = request::model(body["model"].as_str().unwrap_or_default());
+        (model, asks.then(|| request::generate(body)))
+    });
+    // Without a prompt it only loads the model, which is loaded.
+    let Some(chat) = chat else {
         let loaded = OllamaLine {
             done: true,
             done_reason: Some("load"),
             ..answer::line(&model, Route::Generate, String::new())
         };
         return Ok(Json(loaded).into_response());
-    }
+    };
     let shape = |model| Streamed::new(Route::Generate, model);
-    super::answer(server, request::generate(&body)?, shape).await
+    super::answer(server, chat?, shape).await
 }

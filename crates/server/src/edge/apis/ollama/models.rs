@@ -103,9 +103,10 @@ pub async fn version() -> Json<OllamaVersion> {
 )]
 pub async fn show<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Json<OllamaDescription>, ApiError> {
-    let given: OllamaShowRequest = read(&body, &["verbose", "system", "template", "options"])?;
+    let harmless = ["verbose", "system", "template", "options"];
+    let given: OllamaShowRequest = body.read(|body| read(body, &harmless))?;
     let name = request::model(&given.model.or(given.name).unwrap_or_default());
     if Mode::of(&name).is_none() {
         let message = format!("there is no model {name:?} here");

@@ -37,8 +37,8 @@ use crate::{
 )]
 pub async fn responses<P: Pair>(
     State(server): State<Arc<Server<P>>>,
-    ObjectBody(body): ObjectBody,
+    body: ObjectBody,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::new(&body);
-    super::answer(server, request::chat(&body)?, |model| Streamed::new(model, asked)).await
+    let (asked, chat) = body.read(|body| (Asked::new(body), request::chat(body)));
+    super::answer(server, chat?, |model| Streamed::new(model, asked)).await
 }
