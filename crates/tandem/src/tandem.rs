@@ -38,9 +38,13 @@ pub struct Tandem<P: Pair = Models> {
 /// Prompts that are tokenized at the same time. It takes a core each, which the models need too.
 const MOST_TOKENIZING: usize = 2;
 
+/// Grammars that are compiled at the same time, for the same reason.
+const MOST_COMPILING: usize = 2;
+
 struct Shared<P: Pair> {
     pool: Arc<Pool<P>>,
     tokenizing: Arc<Semaphore>,
+    compiling: Arc<Semaphore>,
     routers: RouterRegistry,
     defaults: Defaults,
 }
@@ -68,7 +72,8 @@ impl<P: Pair> Tandem<P> {
     ) -> Self {
         let pool = Arc::new(Pool::new(pair, seats, queue));
         let tokenizing = Arc::new(Semaphore::new(MOST_TOKENIZING));
-        Self { shared: Arc::new(Shared { pool, tokenizing, routers, defaults }) }
+        let compiling = Arc::new(Semaphore::new(MOST_COMPILING));
+        Self { shared: Arc::new(Shared { pool, tokenizing, compiling, routers, defaults }) }
     }
 
     /// The two models.
@@ -220,9 +225,17 @@ impl<P: Pair> Tandem<P> {
     pub async fn constraint(&self, grammar: &Grammar) -> Result<Box<dyn Constraint>, Error> {
         let pair = self.pair();
         pair.load_edge().await?;
-        // A large grammar takes so long that it would delay other tasks of this thread.
+        let permit = self.shared.compiling.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| Error::Stopping)?;
+        // A large grammar takes so long that it would delay other tasks of this thread. It keeps its
+        // permit to its end, also where nobody waits for it any more.
         let (there, grammar) = (pair.clone(), grammar.clone());
-        let made = spawn_blocking(move || there.constraint(&grammar)).await;
+        let work = move || {
+            let made = there.constraint(&grammar);
+            drop(permit);
+            made
+        };
+        let made = spawn_blocking(work).await;
         made.map_err(|e| Error::Internal(e.to_string()))?
     }
 

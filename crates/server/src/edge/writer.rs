@@ -52,14 +52,20 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
-    // What cannot fit is refused at once; nothing else is done before there is a seat.
+    // What cannot fit is refused at once; no prompt is read before there is a seat.
     request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
     let caller = quota::caller();
-    let admission = server.tandem.admit().await?;
-    let constraint = match &request.grammar {
-        Some(grammar) => Some(server.tandem.constraint(grammar).await?),
-        None => None,
+    let form = request.grammar.is_some() || !request.biases.is_empty();
+    request.mode.check(&request.sampling, form)?;
+    let compiled = async {
+        match &request.grammar {
+            Some(grammar) => server.tandem.constraint(grammar).await.map(Some),
+            None => Ok(None),
+        }
     };
+    // While it waits for its seat: a form that makes no sense is refused at once, however long the
+    // queue is. Where the queue is full, nothing is compiled.
+    let (admission, constraint) = tokio::try_join!(biased; server.tandem.admit(), compiled)?;
     let constraint = match request.biases.as_slice() {
         [] => constraint,
         biases => Some(engine::grammar::biased(constraint, biases.to_vec())),

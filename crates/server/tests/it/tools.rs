@@ -115,6 +115,22 @@ async fn results_go_back_into_the_conversation() {
 }
 
 #[tokio::test]
+async fn what_clients_add_of_their_own_is_taken() {
+    let server = start(Scripted::default(), config()).await;
+    let mut body = body(json!("auto"), true);
+    body["tools"][0]["cache_control"] = json!({ "type": "ephemeral" });
+    body["messages"] = json!([
+        { "role": "user", "content": "How many legs?", "type": "text" },
+        { "role": "assistant", "content": null, "parsed": null, "reasoning": "Hm.", "tool_calls": [{
+            "id": "call_1", "type": "function", "index": 0,
+            "function": { "name": "say_nothing", "arguments": "{}", "parsed_arguments": {} },
+        }] },
+        { "role": "tool", "tool_call_id": "call_1", "content": "4", "type": "text" },
+    ]);
+    server.chat(body).await;
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused_by_name_and_at_once() {
     let server = start(Scripted::default(), config()).await;
     let many: Vec<Value> = (0..10_000)
