@@ -9,3 +9,5 @@ mod preset;
 mod pull;
 mod report;
 mod serial;
+mod settings;
+
