@@ -101,6 +101,7 @@ check "first token from the cloud within 10 s" first_token " from the cloud" --t
 cat "$scratch/first"
 check "make install" install_to
 check "the manual is there" test -s "$scratch/prefix/share/man/man1/tandem-run.1"
+check "the units for systemd are there" test -s "$scratch/prefix/share/tandem/ops/tandem-serve.service"
 check "a truncated archive: one clear line, nothing installed" truncated_install
 check "a full disk: one clear line, nothing installed" one_line 1 "is full: make room" full_install
 rm "$scratch/$name"/lib/tandem/libggml-cpu-*

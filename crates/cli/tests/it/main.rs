@@ -10,4 +10,3 @@ mod pull;
 mod report;
 mod serial;
 mod settings;
-

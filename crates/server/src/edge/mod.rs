@@ -24,7 +24,7 @@ mod schema;
 mod summary;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::{
     Router, middleware,
@@ -35,13 +35,15 @@ pub use config::{Allowed, CloudLocation, Config, Cors, Defaults, Mode, ServerInf
 use tandem::{Pair, Tandem};
 
 use self::metrics::Metrics;
-use crate::http::{self, Access, Quotas, quota::QuotaCheck};
+use crate::http::{self, Access, Keys, Quotas, quota::QuotaCheck};
 
 /// What the routes share.
 pub struct Server<P: Pair> {
     config: Config,
     tandem: Tandem<P>,
     metrics: Metrics,
+    /// Modes that requests may have now.
+    modes: RwLock<Arc<[Mode]>>,
     quotas: Arc<Quotas>,
 }
 
@@ -50,7 +52,21 @@ impl<P: Pair> Server<P> {
     pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
         tandem.load().await?;
         let quotas = Arc::new(Quotas::new(config.allowed.quota));
-        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), quotas }))
+        let modes = RwLock::new(config.allowed.modes.clone().into());
+        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), modes, quotas }))
+    }
+
+    /// Lets in whoever has one of these keys, and allows this, from the next request on. What is under
+    /// way goes on as it began.
+    pub fn reconfigure(&self, keys: &Keys, allowed: Allowed) {
+        self.config.keys.replace(keys);
+        self.quotas.replace(allowed.quota);
+        *self.modes.write().unwrap_or_else(PoisonError::into_inner) = allowed.modes.into();
+    }
+
+    /// Modes that requests may have.
+    fn modes(&self) -> Arc<[Mode]> {
+        self.modes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Seats that are taken.
