@@ -64,7 +64,6 @@ pub struct MessagesBlock {
     pub kind: Option<String>,
     pub text: Option<String>,
     /// Of a call, as the answer had it.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
     pub id: Option<String>,
     /// The tool that was called.
     pub name: Option<String>,
@@ -72,7 +71,6 @@ pub struct MessagesBlock {
     #[schema(value_type = Option<Object>)]
     pub input: Option<Value>,
     /// Which call a result belongs to.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
     pub tool_use_id: Option<String>,
     /// The result.
     pub content: Option<Content<ContentPart>>,
