@@ -41,6 +41,8 @@ pub enum Event {
 pub struct Ending {
     /// What ended it: the model, a limit, the reader or a failure.
     pub reason: FinishReason,
+    /// The stop string that ended it, if one did.
+    pub stop: Option<String>,
     pub prompt_tokens: usize,
     /// Of them, those that were not read again.
     pub cached_tokens: usize,
@@ -204,7 +206,8 @@ fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
         None => (request.tokens.len(), summary.summary.stats.edge_cached),
     };
     let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
-    Ending { reason, prompt_tokens, cached_tokens, summary }
+    let stop = transcript.stop_string().map(String::from);
+    Ending { reason, stop, prompt_tokens, cached_tokens, summary }
 }
 
 /// A span's tokens, with what stands for a character that never became whole.

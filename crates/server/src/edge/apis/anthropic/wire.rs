@@ -132,16 +132,17 @@ pub struct MessagesAnswer {
 pub struct MessagesEnd {
     #[schema(required = true)]
     pub stop_reason: Option<StopReason>,
-    /// Always null: it is not told which text ended the answer.
+    /// Which of the `stop_sequences` ended the answer; null where none did.
     #[schema(required = true)]
     pub stop_sequence: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     EndTurn,
     MaxTokens,
+    StopSequence,
     ToolUse,
 }
 
