@@ -106,6 +106,7 @@ cat "$scratch/first"
 check "make install" install_to
 check "make install, with ~ for the home folder" home_install
 check "the manual is there" test -s "$scratch/prefix/share/man/man1/tandem-run.1"
+check "the units for systemd are there" test -s "$scratch/prefix/share/tandem/ops/tandem-serve.service"
 check "a truncated archive: one clear line, nothing installed" truncated_install
 check "a full disk: one clear line, nothing installed" one_line 1 "is full: make room" full_install
 rm "$scratch/$name"/lib/tandem/libggml-cpu-*

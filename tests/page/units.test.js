@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 const page = new URL("../../crates/server/page/", import.meta.url);
 const { EventParser } = await import(new URL("stream.js", page));
 const { Answer, columnsOf } = await import(new URL("answer.js", page));
-const { retryAfter, words, Problem } = await import(new URL("problems.js", page));
+const { refusal, retryAfter, words, Problem } = await import(new URL("problems.js", page));
 const { request } = await import(new URL("generate.js", page));
 const { shareOf, thresholdAt } = await import(new URL("shares.js", page));
 const { duration, percent, score, bytes, policyName, visible } = await import(new URL("format.js", page));
@@ -110,4 +110,14 @@ test("a slider of thresholds is linear in the share of tokens", () => {
   }
   assert.deepEqual([thresholdAt(table, 0), thresholdAt(table, 1)], [0, 1]);
   assert.deepEqual([thresholdAt(undefined, 0.3), shareOf(undefined, 0.3)], [0.3, 0.3]);
+});
+
+test("what the operator does not allow asks for no key", async () => {
+  const answer = (status, message) => new Response(JSON.stringify({ error: { message } }), { status });
+  assert.equal((await refusal(answer(401, "a valid API key is needed"))).kind, "key");
+  const forbidden = await refusal(answer(403, "tandem-large is not allowed here: use tandem-small"));
+  assert.equal(forbidden.kind, "refused");
+  const { title, advice } = words(forbidden);
+  assert.match(title, /did not take this request \(403\)/);
+  assert.match(advice, /^Tandem-large is not allowed here: use tandem-small\.$/);
 });

@@ -1,10 +1,13 @@
-//! When a server is to stop.
+//! When a server is to stop, or to read its configuration again.
+
+use std::io::{self, IsTerminal};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::show::say;
 
 /// Ctrl-C, or a service manager's request to stop.
 pub async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
         match signal(SignalKind::terminate()) {
             Ok(mut signals) => drop(signals.recv().await),
@@ -20,4 +23,39 @@ pub async fn interrupted() {
         drop(tokio::signal::ctrl_c().await);
         std::process::exit(1);
     });
+}
+
+/// What `SIGHUP` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// Somebody changed the configuration.
+    Reload,
+    /// The terminal that the program was started in is closed.
+    TerminalGone,
+}
+
+/// The hang-ups of this process. From the first moment on they no longer end it.
+#[derive(Debug)]
+pub struct Hangups {
+    signals: Signal,
+    /// Whether the program was started in a terminal.
+    in_terminal: bool,
+}
+
+impl Hangups {
+    pub fn listen() -> io::Result<Self> {
+        let in_terminal = io::stderr().is_terminal();
+        Ok(Self { signals: signal(SignalKind::hangup())?, in_terminal })
+    }
+
+    pub async fn next(&mut self) -> Hangup {
+        if self.signals.recv().await.is_none() {
+            return std::future::pending().await;
+        }
+        // A terminal that is closed is none any more.
+        match self.in_terminal && !io::stderr().is_terminal() {
+            true => Hangup::TerminalGone,
+            false => Hangup::Reload,
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The `tandem` program: arguments become a validated configuration, which builds the objects that
 //! do the work. Everything about models is in the library `tandem`.
 //!
-//! - [`args`]: what users may write; [`settings`]: the configuration file; [`config`]: what it means
+//! - [`args`]: what users may write; [`settings`]: the configuration file; [`config`]: what it means;
+//!   [`keys`]: the keys of a server
 //! - [`answer`]: one text, printed from its first token to its last line
 //! - [`show`]: how it looks; [`report`]: its figures, for people
 //! - [`commands`]: one file a command
@@ -11,6 +12,7 @@ mod args;
 mod commands;
 mod config;
 mod interrupt;
+mod keys;
 #[cfg(feature = "lab")]
 mod progress;
 mod report;

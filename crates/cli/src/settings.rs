@@ -1,7 +1,8 @@
 //! The configuration file: values of options that neither the command line nor the environment gives.
 //!
-//! A key is the long name of an option. At the top of the file it is for every command that has such an
-//! option, in a table with the name of a command for that command alone:
+//! A key is the long name of an option, also of one that every command has, such as `log-format`. At the
+//! top of the file it is for every command that has such an option, in a table with the name of a
+//! command for that command alone:
 //!
 //! ```toml
 //! pair = "qwen"
@@ -81,18 +82,20 @@ impl Settings {
             let path = self.path.as_deref().unwrap_or(Path::new("")).display();
             UsageError(format!("{path}: there is no option {key:?}"))
         };
+        let everywhere = |key: &str| global(command, key).is_some();
         for (key, value) in &self.table {
             match value {
                 Value::Table(own) => {
                     let command =
                         command.find_subcommand(key).ok_or_else(|| wrong(&format!("[{key}]")))?;
                     for key in own.keys() {
-                        option(command, key).ok_or_else(|| wrong(key))?;
+                        let known = everywhere(key) || option(command, key).is_some();
+                        known.then_some(()).ok_or_else(|| wrong(key))?;
                     }
                 }
                 _ => {
-                    let known = command.get_subcommands().any(|c| option(c, key).is_some());
-                    known.then_some(()).ok_or_else(|| wrong(key))?;
+                    let some = command.get_subcommands().any(|c| option(c, key).is_some());
+                    (everywhere(key) || some).then_some(()).ok_or_else(|| wrong(key))?;
                 }
             }
         }
@@ -127,15 +130,23 @@ impl Settings {
     }
 
     /// The command line with the file's values as defaults, but for those that exclude what was typed.
-    pub fn apply(&self, command: Command, typed: &ArgMatches) -> Command {
+    pub fn apply(&self, mut command: Command, typed: &ArgMatches) -> Command {
         let Some((name, typed)) = typed.subcommand() else { return command };
         let name = name.to_owned();
+        for (key, value) in self.values(&name) {
+            if let Some(id) = global(&command, key).map(|arg| arg.get_id().clone()) {
+                command = command.mut_arg(id, |arg| arg.default_values(written(value)));
+            }
+        }
         command.mut_subcommand(&name, |mut command| {
             let given: Vec<_> = typed.ids().filter(|id| is_given(typed, id.as_str())).collect();
             let mut built = command.clone();
             built.build();
             for (key, value) in self.values(&name) {
                 let Some(arg) = option(&built, key) else { continue };
+                if key == PAIR_KEY && arg.get_env().is_none() && is_set(PAIR) {
+                    continue;
+                }
                 // An exclusion is written at one of the two options.
                 let excludes = |one: &Arg, other: &Arg| {
                     built.get_arg_conflicts_with(one).iter().any(|c| c.get_id() == other.get_id())
@@ -159,12 +170,33 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-/// An option by its long name. Help and counters are not for a file.
+/// `tandem pull` has no value from this variable, because `--list` excludes one; it reads it itself.
+const PAIR: &str = "TANDEM_PAIR";
+const PAIR_KEY: &str = "pair";
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// Whether an option can stand in a file: help cannot, nor can the file's own name.
+pub fn is_settable(arg: &Arg) -> bool {
+    let takes = matches!(
+        arg.get_action(),
+        ArgAction::Set | ArgAction::Append | ArgAction::SetTrue | ArgAction::Count
+    );
+    takes && arg.get_long() != Some("config")
+}
+
+/// An option of one command by its long name.
 pub fn option<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
-    let settable = |arg: &&Arg| {
-        matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue)
-    };
-    command.get_arguments().filter(settable).find(|arg| arg.get_long() == Some(long))
+    let mut own = command.get_arguments().filter(|arg| is_settable(arg) && !arg.is_global_set());
+    own.find(|arg| arg.get_long() == Some(long))
+}
+
+/// An option that every command has.
+fn global<'a>(program: &'a Command, long: &str) -> Option<&'a Arg> {
+    let mut all = program.get_arguments().filter(|arg| is_settable(arg) && arg.is_global_set());
+    all.find(|arg| arg.get_long() == Some(long))
 }
 
 /// A value as it would be typed.
@@ -216,6 +248,28 @@ mod tests {
         assert_eq!((args.generate.max_tokens, args.generate.stop), (13, vec!["c".to_owned()]));
     }
 
+    fn log(text: &str, typed: &[&str]) -> (u8, crate::args::LogFormat) {
+        let arguments: Vec<_> = ["tandem", "run", "Hi"].iter().chain(typed).collect();
+        let (settings, command) = (settings(text), Args::command());
+        settings.check(&command).unwrap();
+        let matches = command.clone().try_get_matches_from(&arguments).unwrap();
+        let matches = settings.apply(command, &matches).try_get_matches_from(&arguments).unwrap();
+        let args = Args::from_arg_matches(&matches).unwrap();
+        (args.verbose, args.log_format)
+    }
+
+    #[test]
+    fn options_of_every_command_may_stand_in_the_file() {
+        use crate::args::LogFormat;
+        assert!(matches!(log("", &[]), (0, LogFormat::Text)));
+        assert!(matches!(log("verbose = 1\nlog-format = \"json\"", &[]), (1, LogFormat::Json)));
+        let own = "log-format = \"json\"\n[run]\nverbose = 2\nlog-format = \"text\"";
+        assert!(matches!(log(own, &[]), (2, LogFormat::Text)));
+        assert!(matches!(log("[serve]\nverbose = 2", &[]), (0, LogFormat::Text)));
+        let typed = log("verbose = 2\nlog-format = \"json\"", &["-v", "--log-format", "text"]);
+        assert!(matches!(typed, (1, LogFormat::Text)));
+    }
+
     #[test]
     fn what_excludes_something_typed_is_left_out() {
         assert!(run_args("budget = \"10%\"", &[]).generate.budget.is_some());
@@ -242,9 +296,36 @@ mod tests {
             ("[run]\nqueue = 1", "queue"),
             ("[jog]\nx = 1", "[jog]"),
             ("help = true", "help"),
+            ("config = \"other.toml\"", "config"),
+            ("[serve]\nconfig = \"other.toml\"", "config"),
         ] {
             let error = settings(text).check(&Args::command()).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");
+        }
+    }
+
+    /// The words of a unit's command, as systemd would start it.
+    fn started_by(unit: &str) -> Vec<String> {
+        let unit = unit.replace("\\\n", " ");
+        let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        let command = command.replace("${CREDENTIALS_DIRECTORY}", "/run/credentials/tandem");
+        command.split_whitespace().map(String::from).collect()
+    }
+
+    #[test]
+    fn units_start_the_program_with_options_that_it_has() {
+        for (unit, name, credential) in [
+            (include_str!("../../../ops/tandem-serve.service"), "serve", "keys"),
+            (include_str!("../../../ops/tandem-cloud.service"), "cloud", "cloud-key"),
+        ] {
+            let words = started_by(unit);
+            let matches = Args::command().try_get_matches_from(&words);
+            let matches = matches.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+            assert_eq!(matches.subcommand_name(), Some(name));
+            // What systemd hands over is what the program reads.
+            assert!(unit.contains(&format!("LoadCredential={credential}:/etc/tandem/")), "{unit}");
+            let path = format!("/run/credentials/tandem/{credential}");
+            assert_eq!(words.last(), Some(&path));
         }
     }
 }

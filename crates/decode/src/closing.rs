@@ -1,81 +1,147 @@
-//! JSON that is closed before its limit is reached: a small model can go on with a string or a list for
-//! ever, and what is cut off is no JSON.
+//! JSON that is closed before its limit is reached: a small model can go on with a string, a number or
+//! a list for ever, and what is cut off is no JSON.
+//!
+//! How much the end takes is measured, not guessed: a copy of the constraint is led to its end on the
+//! shortest way that is known, past everything that the form still requires. The text is closed on that
+//! same way as soon as little more than that is left.
 
-use crate::{Token, Vocabulary};
+mod closers;
+mod walk;
 
-/// How many tokens are kept for what has to be written before the end, at most.
+use self::{closers::Closers, walk::Walk};
+use crate::{Constraint, ConstraintError, Token, Vocabulary};
+
+/// Tokens that are left over where a text is closed, at most: the models go on until then in words that
+/// are longer or shorter than those that were measured.
+const RESERVE: usize = 10;
+
+/// How many tokens are kept where no way to the end is known, at most.
 const MOST_KEPT: usize = 40;
 
-/// What is open in a JSON text where it stands.
+/// Nothing is measured while there is room for more than this, and for more than a quarter of the text.
+const WATCHED: usize = 256;
+
+/// Where a JSON text stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct JsonNesting {
+pub(crate) struct JsonPosition {
     in_string: bool,
-    /// Brackets that are open.
-    depth: usize,
+    /// Where the string begins that is open, behind its quote.
+    string: usize,
 }
 
-impl JsonNesting {
-    /// Behind a text; only what follows the last `<tool_call>` in it is JSON.
-    pub fn behind(text: &str) -> Self {
-        let json = text.rsplit("<tool_call>").next().unwrap_or_default();
-        let (mut nesting, mut escaped) = (Self::default(), false);
-        for byte in json.bytes() {
+impl JsonPosition {
+    /// Behind a text.
+    pub fn behind(json: &str) -> Self {
+        let (mut position, mut escaped) = (Self::default(), false);
+        for (i, byte) in json.bytes().enumerate() {
             match byte {
                 _ if escaped => escaped = false,
-                b'\\' if nesting.in_string => escaped = true,
-                b'"' => nesting.in_string = !nesting.in_string,
-                b'{' | b'[' if !nesting.in_string => nesting.depth += 1,
-                b'}' | b']' if !nesting.in_string => {
-                    nesting.depth = nesting.depth.saturating_sub(1)
-                }
+                b'\\' if position.in_string => escaped = true,
+                b'"' if position.in_string => position = Self::default(),
+                b'"' => position = Self { in_string: true, string: i + 1 },
                 _ => {}
             }
         }
-        nesting
+        position
     }
 
-    /// Whether so little room is left that the text has to be closed. Every bracket needs some.
-    pub fn must_close(self, room: usize, written: usize) -> bool {
-        room <= MOST_KEPT.min((room + written) / 4) + 2 * self.depth
+    /// The string that is open, as far as it is written.
+    fn open_string(self, json: &str) -> Option<&str> {
+        json.get(self.string..).filter(|_| self.in_string)
     }
 }
 
-/// The tokens that bring a JSON text nearer to its end.
-#[derive(Clone, Debug)]
-pub(crate) struct Closers {
-    in_string: Vec<Token>,
-    outside: Vec<Token>,
+/// A text, and how much of it there may still be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'a> {
+    pub text: &'a str,
+    pub tokens: usize,
+    /// Tokens that may still come.
+    pub room: usize,
 }
 
-impl Closers {
-    pub fn new(vocabulary: &dyn Vocabulary) -> Self {
-        let single = |text: &&str| match vocabulary.encode(text).as_slice() {
-            [token] => Some(*token),
-            _ => None,
+impl Written<'_> {
+    /// What is JSON of it: all of it, or what follows the last `<tool_call>`.
+    fn json(&self) -> &str {
+        self.text.rsplit("<tool_call>").next().unwrap_or_default()
+    }
+
+    fn limit(&self) -> usize {
+        self.tokens + self.room
+    }
+}
+
+/// What the end takes, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// Tokens to the end, also behind what may be begun next; `None` where no way was found.
+    needed: Option<usize>,
+    /// The room there was.
+    room: usize,
+}
+
+/// Watches over the end of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// Made when they are first needed.
+    closers: Option<Closers>,
+    measured: Option<Measured>,
+}
+
+impl Closing {
+    /// Leaves only what brings the text nearer to its end, if that has come; says whether.
+    pub fn narrow(
+        &mut self,
+        written: Written<'_>,
+        constraint: &mut dyn Constraint,
+        vocabulary: &dyn Vocabulary,
+        logits: &mut [f32],
+    ) -> Result<bool, ConstraintError> {
+        if written.room > WATCHED.max(written.limit() / 4) {
+            return Ok(false);
+        }
+        let closers = &*self.closers.get_or_insert_with(|| Closers::new(vocabulary));
+        let reserve = RESERVE.min(written.limit() / 4);
+        let measured = match self.measured {
+            // Little can have changed so far from the end.
+            Some(known) if known.room.saturating_sub(written.room) < pause(known, reserve) => known,
+            _ => {
+                let walk = Walk::new(closers, vocabulary, constraint, written.json());
+                let needed = walk.needed(2 * written.room + WATCHED);
+                *self.measured.insert(Measured { needed, room: written.room })
+            }
         };
-        let tokens = |texts: &[&str]| texts.iter().filter_map(single).collect();
-        Self {
-            in_string: tokens(&["\"", "\"}", "\"]", "\"}}", "\"}]", "\"]}"]),
-            outside: tokens(&[
-                "}", "}}", "}}}", "]", "]]", "}]", "]}", "null", " null", "{}", " {}", "[]", " []",
-                "\"\"", " \"\"",
-            ]),
+        let due = match measured.needed {
+            Some(needed) => written.room < needed + reserve,
+            None => written.room <= MOST_KEPT.min(written.limit() / 4),
+        };
+        if !due {
+            return Ok(false);
         }
-    }
-
-    /// Leaves only closing tokens possible, if any of them is; says whether.
-    pub fn prefer(&self, nesting: JsonNesting, logits: &mut [f32]) -> bool {
-        let closers = if nesting.in_string { &self.in_string } else { &self.outside };
-        let possible = |t: &&Token| logits.get(t.index()).is_some_and(|l| l.is_finite());
-        let kept: Vec<(usize, f32)> =
-            closers.iter().filter(possible).map(|t| (t.index(), logits[t.index()])).collect();
+        let possible = |index: usize| logits.get(index).is_some_and(|logit| logit.is_finite());
+        let kept: Vec<usize> = if constraint.may_end()? {
+            let ends = |i: &usize| possible(*i) && vocabulary.is_end(Token(*i as u32));
+            (0..logits.len()).filter(ends).collect()
+        } else {
+            let choices = closers.choices(written.json(), constraint)?;
+            choices.iter().map(|token| token.index()).filter(|&i| possible(i)).collect()
+        };
         if kept.is_empty() {
-            return false;
+            // An end that a model has to find itself, such as that of a word out of a list.
+            return Ok(false);
         }
+        let kept: Vec<(usize, f32)> =
+            kept.into_iter().map(|index| (index, logits[index])).collect();
         logits.fill(f32::NEG_INFINITY);
         kept.into_iter().for_each(|(index, logit)| logits[index] = logit);
-        true
+        Ok(true)
     }
+}
+
+/// How many tokens may come before it is measured again: fewer, the nearer the end is.
+fn pause(known: Measured, reserve: usize) -> usize {
+    let slack = known.room.saturating_sub(known.needed.unwrap_or(0) + reserve);
+    (slack / 8).max(1)
 }
 
 #[cfg(test)]
@@ -83,24 +149,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_and_brackets_are_told_apart() {
-        for (text, in_string, depth) in [
-            ("", false, 0),
-            ("{\"a\": [1, {\"b", true, 3),
-            ("{\"a}]\\\"", true, 1),
-            ("{\"a\": \"\\\\\"", false, 1),
-            ("[[]]", false, 0),
-            ("\"quoted\" text <tool_call>\n{\"x\": ", false, 1),
+    fn strings_are_told_from_what_stands_around_them() {
+        for (json, open) in [
+            ("", None),
+            ("{\"a\": [1, {\"b", Some("b")),
+            ("{\"a}]\\\"", Some("a}]\\\"")),
+            ("{\"a\": \"\\\\\"", None),
+            ("{\"a\": \"", Some("")),
         ] {
-            assert_eq!(JsonNesting::behind(text), JsonNesting { in_string, depth }, "{text}");
+            assert_eq!(JsonPosition::behind(json).open_string(json), open, "{json}");
         }
+        let written = Written { text: "\"quoted\" text <tool_call>\n{\"x\": ", tokens: 9, room: 3 };
+        assert_eq!((written.json(), written.limit()), ("\n{\"x\": ", 12));
     }
 
     #[test]
-    fn deep_texts_are_closed_earlier() {
-        let nesting = |depth| JsonNesting { in_string: false, depth };
-        assert!(!nesting(0).must_close(100, 100) && nesting(0).must_close(40, 160));
-        assert!(nesting(30).must_close(100, 100));
-        assert!(!nesting(0).must_close(8, 0) && nesting(0).must_close(2, 6));
+    fn the_end_is_measured_more_often_the_nearer_it_is() {
+        let after = |room, needed| pause(Measured { needed: Some(needed), room }, 10);
+        assert_eq!((after(250, 0), after(90, 40), after(30, 20), after(5, 90)), (30, 5, 1, 1));
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     Cloud, Constrained, Constraint, ConstraintError, Continuation, Edge, Router, SamplingError,
     Session, SessionError, Step, Token,
-    closing::{Closers, JsonNesting},
+    closing::{Closing, Written},
     constraint, sampling,
     trace::Span,
     transcript::NewTokens,
@@ -13,15 +13,15 @@ use crate::{
 /// What a text is held to, standing behind the last accepted token.
 pub(crate) struct Form {
     constraint: Box<dyn Constraint>,
-    /// Made when they are first needed.
-    closers: Option<Closers>,
+    /// Closes JSON before its limit.
+    end: Closing,
     /// Whether JSON is being closed at this place because little room is left.
     closing: bool,
 }
 
 impl Form {
     pub fn new(constraint: Box<dyn Constraint>) -> Self {
-        Self { constraint, closers: None, closing: false }
+        Self { constraint, end: Closing::default(), closing: false }
     }
 
     /// Goes on behind tokens that were accepted.
@@ -57,12 +57,13 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         form.constraint.mask(&mut step.logits)?;
         form.closing = false;
         if form.constraint.is_json() {
-            let nesting = JsonNesting::behind(self.transcript.accepted_text());
-            if nesting.must_close(self.transcript.room(), self.transcript.tokens().len()) {
-                let vocabulary = &self.vocabulary;
-                let closers = form.closers.get_or_insert_with(|| Closers::new(&**vocabulary));
-                form.closing = closers.prefer(nesting, &mut step.logits);
-            }
+            let written = Written {
+                text: self.transcript.accepted_text(),
+                tokens: self.transcript.tokens().len(),
+                room: self.transcript.room(),
+            };
+            let (vocabulary, logits) = (&*self.vocabulary, &mut step.logits);
+            form.closing = form.end.narrow(written, &mut *form.constraint, vocabulary, logits)?;
         }
         step.proposed = sampling::argmax(&step.logits).ok_or(SamplingError::NotANumber)?;
         Ok(())

@@ -7,12 +7,14 @@ use crate::trace::Accepted;
 pub struct StopFilter {
     stops: Vec<String>,
     held: Vec<Accepted>,
+    found: Option<String>,
 }
 
 impl StopFilter {
     /// Ignores empty stop strings, which would match everywhere.
     pub fn new(stops: impl IntoIterator<Item = String>) -> Self {
-        Self { stops: stops.into_iter().filter(|s| !s.is_empty()).collect(), held: vec![] }
+        let stops = stops.into_iter().filter(|s| !s.is_empty()).collect();
+        Self { stops, held: vec![], found: None }
     }
 
     /// Takes the next token; returns those that can be shown now, and whether a stop string was
@@ -23,7 +25,9 @@ impl StopFilter {
         }
         self.held.push(token);
         let text: String = self.held.iter().map(|t| t.text.as_str()).collect();
-        if let Some(at) = self.stops.iter().filter_map(|s| text.find(s.as_str())).min() {
+        let places = self.stops.iter().filter_map(|s| Some((text.find(s.as_str())?, s)));
+        if let Some((at, stop)) = places.min_by_key(|(at, _)| *at) {
+            self.found = Some(stop.clone());
             return (self.cut(at), true);
         }
         let certain = self.certain(&text);
@@ -34,6 +38,11 @@ impl StopFilter {
         });
         let release = whole.count();
         (self.held.drain(..release).collect(), false)
+    }
+
+    /// The stop string that ended the text; where several begin at one place, the one given first.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
     }
 
     /// Whether one of the stop strings is in this text.
@@ -100,5 +109,19 @@ mod tests {
         assert_eq!(shown(&["b", "abc"], &["ab"]), "a!");
         assert_eq!(shown(&["中文"], &["x中", "文"]), "|x!");
         assert_eq!(shown(&["", "z"], &["a", "z"]), "a|!");
+    }
+
+    #[test]
+    fn the_stop_string_that_was_found_is_known() {
+        let found = |tokens: &[&str]| {
+            let mut filter = StopFilter::new(["sat", "cat sat", "."].map(String::from));
+            for text in tokens {
+                filter.push(Accepted { text: text.to_string(), ..Accepted::default() });
+            }
+            filter.found().map(String::from)
+        };
+        assert_eq!(found(&["the cat", " sat."]).as_deref(), Some("cat sat"));
+        assert_eq!(found(&["the dog", " sat"]).as_deref(), Some("sat"));
+        assert_eq!(found(&["the dog"]), None);
     }
 }

@@ -146,6 +146,11 @@ impl Transcript {
         self.finish
     }
 
+    /// The stop string that ended the text, if one did.
+    pub fn stop_string(&self) -> Option<&str> {
+        self.stop.found()
+    }
+
     /// How long ago the last token was accepted; `None` before the first of this generation.
     pub(crate) fn since_last(&self) -> Option<Duration> {
         self.first.map(|_| self.last.elapsed())

@@ -26,7 +26,8 @@ export async function refusal(response) {
     .then((body) => body?.error?.message ?? "")
     .catch(() => "");
   const facts = { status: response.status, retryAfter: retryAfter(response.headers.get("retry-after")) };
-  if (response.status === 401 || response.status === 403) return new Problem("key", told, facts);
+  // A 403 is what the operator does not allow, whoever asks: no key would change it.
+  if (response.status === 401) return new Problem("key", told, facts);
   if (response.status === 429 || response.status === 503) return new Problem("busy", told, facts);
   if (response.status >= 500) return new Problem("server", told, facts);
   return new Problem("refused", told, facts);

@@ -2,7 +2,17 @@
 
 use std::{fmt, str::FromStr};
 
+use decode::Sampling;
 use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Said where mode verify is to draw tokens.
+const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0 and no penalties";
+
+/// Said where mode verify is to hold a text to a form.
+const NO_FORM: &str = "mode verify writes the large model's own text: for a schema, a grammar, tools \
+                       or logit_bias use joint or large";
 
 /// Which models write a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +57,15 @@ impl Mode {
             Self::Joint => "tandem-joint",
             Self::Large => "tandem-large",
             Self::Verify => "tandem-verify",
+        }
+    }
+
+    /// Whether texts of this mode can be sampled so, and held to a form or biased if that is wanted.
+    pub fn check(self, sampling: &Sampling, form: bool) -> Result<(), Error> {
+        match self {
+            Self::Verify if !sampling.is_greedy() => Err(Error::Usage(NOT_GREEDY.into())),
+            Self::Verify if form => Err(Error::Usage(NO_FORM.into())),
+            _ => Ok(()),
         }
     }
 

@@ -26,12 +26,6 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u64);
 
-/// Said where mode verify is to draw tokens.
-const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0 and no penalties";
-
-/// Said where mode verify is to hold a text to a form.
-const NO_FORM: &str = "mode verify writes the large model's own text: for a schema, a grammar or tools use joint or large";
-
 struct Seat<P: Pair> {
     edge: Option<P::Edge>,
     cloud: Option<P::Cloud>,
@@ -274,12 +268,7 @@ impl<P: Pair> Lease<P> {
             // Checked here, because a session that cannot begin would drop both models.
             input.check(self.edge().await?.context())?;
         }
-        if mode == Mode::Verify && !sampling.is_greedy() {
-            return Err(Error::Usage(NOT_GREEDY.into()));
-        }
-        if mode == Mode::Verify && request.constraint.is_some() {
-            return Err(Error::Usage(NO_FORM.into()));
-        }
+        mode.check(&sampling, request.constraint.is_some())?;
         if mode != Mode::Small {
             let edge = (!alone).then_some(request.tokens.as_slice());
             let (prompt, grammar) = (&request.prompt, request.grammar.as_ref());

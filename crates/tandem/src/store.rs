@@ -62,9 +62,9 @@ impl Store {
         Ok(Self { home, catalog, pair, program })
     }
 
-    /// The same store with this pair; without a name it stays as it is.
+    /// The same store with this pair; without a name, or with an empty one, it stays as it is.
     pub fn with_pair(self, name: Option<&str>) -> Result<Self, Error> {
-        let Some(name) = name else { return Ok(self) };
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(self) };
         let no_pair = |e| Error::Usage(format!("--pair: {e}"));
         let pair = self.catalog.pair(Some(name)).map_err(no_pair)?.clone();
         Ok(Self { pair, ..self })

@@ -263,9 +263,9 @@ pub struct PairArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct EdgeArgs {
-    /// The pair of models to use where none are named: a name from `tandem pull --list`. The
-    /// default is TANDEM_PAIR, else the catalog's
-    #[arg(long, value_name = "NAME", help_heading = "Models")]
+    /// The pair of models that are used where none are named: a name from `tandem pull --list`. The
+    /// default is the catalog's
+    #[arg(long, value_name = "NAME", env = "TANDEM_PAIR", help_heading = "Models")]
     pub pair: Option<String>,
 
     /// The small model: a GGUF file, an ONNX file or folder, a name from `tandem pull --list`, or
@@ -401,6 +401,10 @@ pub struct CloudArgs {
     #[arg(long, value_name = "KEY", env = "TANDEM_CLOUD_KEY", hide_env_values = true)]
     pub key: Option<String>,
 
+    /// A file with the key, or with several, one on each line
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
     #[command(flatten)]
     pub tls: TlsArgs,
 
@@ -410,7 +414,7 @@ pub struct CloudArgs {
     pub cloud_model: Option<String>,
 
     /// The pair whose large model is used where none is named
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "TANDEM_PAIR")]
     pub pair: Option<String>,
 
     /// A LoRA adapter for it, with a scale if not 1

@@ -12,10 +12,17 @@ use server::{
 use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
 
-use crate::{args::CloudArgs, config::UsageError, interrupt::interrupted, show::say};
+use super::reload::reload_until_gone;
+use crate::{
+    args::{CloudArgs, Command},
+    interrupt::{Hangups, interrupted},
+    keys::keys,
+    show::say,
+};
 
 pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
-    let keys = Keys::new(&args.key).map_err(|error| UsageError(format!("--key: {error}")))?;
+    let keys = keys_of(&args)?;
+    let hangups = Hangups::listen()?;
     let (tls, scheme) = args.tls.config()?;
     let store = Store::open()?.with_pair(args.pair.as_deref())?;
     let mut cloud = LocalCloud { model: args.cloud_model, adapters: args.cloud_adapter };
@@ -44,12 +51,22 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         say(&format!("collecting what edges with --share-states send in {folder}"));
     }
     say(&format!("listening on {scheme}://{address}"));
+    let reload = {
+        let keys = keys.clone();
+        move |command: Command| -> anyhow::Result<()> {
+            if let Command::Cloud(args) = command {
+                keys.replace(&keys_of(&args)?);
+            }
+            Ok(())
+        }
+    };
     let config = Config { keys, loopback, collector: collector.clone(), ..Config::default() };
     let failed = model.watch();
     let mut failure = None;
     let shutdown = async {
         tokio::select! {
             () = interrupted() => {}
+            () = reload_until_gone(hangups, reload) => {}
             // Whoever watches this process can start it again; a cloud without a model cannot help.
             reason = failed => failure = Some(reason),
         }
@@ -73,6 +90,10 @@ fn ended(
         Some(reason) => anyhow::bail!("the model cannot be used any more: {reason}"),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+fn keys_of(args: &CloudArgs) -> anyhow::Result<Keys> {
+    keys(args.key.as_slice(), args.key_file.as_deref(), "--key")
 }
 
 /// Where samples of live use go.

@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, CommandFactory, parser::ValueSource};
 use crate::{
     args::{Args, ConfigCommand},
     config::UsageError,
-    settings::Settings,
+    settings::{Settings, is_settable},
 };
 
 pub fn config(command: &ConfigCommand, file: Option<&PathBuf>) -> anyhow::Result<ExitCode> {
@@ -43,9 +43,7 @@ pub fn config(command: &ConfigCommand, file: Option<&PathBuf>) -> anyhow::Result
     }
     for arg in own.get_arguments() {
         let Some(long) = arg.get_long() else { continue };
-        let shown =
-            matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue);
-        if !shown || long == "config" {
+        if !is_settable(arg) {
             continue;
         }
         let source = match values.value_source(arg.get_id().as_str()) {

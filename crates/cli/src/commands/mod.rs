@@ -15,6 +15,7 @@ pub mod manual;
 pub mod onnx;
 pub mod preset;
 pub mod pull;
+mod reload;
 #[cfg(feature = "lab")]
 pub mod report;
 pub mod rm;

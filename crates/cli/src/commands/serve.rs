@@ -1,6 +1,6 @@
 //! `tandem serve`: OpenAI's API over both models, and the page.
 
-use std::{fs, process::ExitCode, sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::http::HeaderValue;
@@ -12,10 +12,12 @@ use server::{
 use tandem::{CloudLocation, Models, Tandem};
 use tokio::net::TcpListener;
 
+use super::reload::reload_until_gone;
 use crate::{
-    args::{AllowedArgs, ListenArgs, ServeArgs},
+    args::{AllowedArgs, Command, ListenArgs, ServeArgs},
     config::{UsageError, note_fallback},
-    interrupt::interrupted,
+    interrupt::{Hangups, interrupted},
+    keys::keys,
     show::say,
 };
 
@@ -25,7 +27,8 @@ const BODY: BodyLimits =
 
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     // Before anything is loaded.
-    allowed(&args)?;
+    allowed(&args, args.generate.mode)?;
+    let hangups = Hangups::listen()?;
     let listening = &args.listening;
     keys(listening)?;
     let (tls, scheme) = listening.tls.config()?;
@@ -45,9 +48,12 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     say(&format!("listening on {scheme}://{address}"));
     let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
     let mut failure = None;
+    let (mode, loopback) = (args.generate.mode, address.ip().is_loopback());
+    let reload = |command: Command| reconfigure(&server, command, mode, loopback);
     let shutdown = async {
         tokio::select! {
             () = interrupted() => {}
+            () = reload_until_gone(hangups, reload) => {}
             // Whoever watches this process can start it again; a server without models cannot help.
             reason = server.failure() => failure = Some(reason),
         }
@@ -58,6 +64,20 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     server.close().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keys, modes and the limits of keys as they are given now. The rest is read only at the start.
+fn reconfigure(
+    server: &Server<Models>,
+    command: Command,
+    mode: Mode,
+    loopback: bool,
+) -> anyhow::Result<()> {
+    let Command::Serve(args) = command else { return Ok(()) };
+    let (keys, allowed) = (keys_of(&args.listening)?, allowed(&args, mode)?);
+    note_open(loopback, &keys);
+    server.reconfigure(&keys, allowed);
+    Ok(())
 }
 
 /// The pair that is served, with this many seats.
@@ -78,10 +98,8 @@ pub async fn build(
     tandem: Tandem,
     loopback: bool,
 ) -> anyhow::Result<Arc<Server<Models>>> {
-    let keys = keys(&args.listening)?;
-    if !loopback && keys.is_empty() {
-        say("warning: everybody who reaches this address can use the server; set --api-key");
-    }
+    let keys = keys_of(&args.listening)?;
+    note_open(loopback, &keys);
     let config = Config {
         about: about(args, &tandem)?,
         keys,
@@ -89,16 +107,15 @@ pub async fn build(
         cors: cors(&args.listening.cors)?,
         time: args.time_limit,
         body: BODY,
-        allowed: allowed(args)?,
+        allowed: allowed(args, args.generate.mode)?,
     };
     Ok(Server::new(tandem, config).await?)
 }
 
-/// What requests may ask for. What they get where they ask for nothing must be among it.
-fn allowed(args: &ServeArgs) -> Result<Allowed, UsageError> {
+/// What requests may ask for. `mode`, which they get where they ask for nothing, must be among it.
+fn allowed(args: &ServeArgs, mode: Mode) -> Result<Allowed, UsageError> {
     let AllowedArgs { modes, max_share, key_requests, key_cloud_tokens, .. } = &args.allowed;
     let modes = if modes.is_empty() { Mode::ALL.to_vec() } else { modes.clone() };
-    let mode = args.generate.mode;
     if !modes.contains(&mode) {
         return Err(UsageError(format!("--modes does not allow the server's own --mode {mode}")));
     }
@@ -123,21 +140,15 @@ fn about(args: &ServeArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
     Ok(ServerInfo { edge, cloud, location: models.location(), preset })
 }
 
-fn keys(args: &ListenArgs) -> anyhow::Result<Keys> {
-    let mut keys = args.api_key.clone();
-    if let Some(path) = &args.api_key_file {
-        let text = fs::read_to_string(path);
-        let text = text.with_context(|| format!("--api-key-file {}", path.display()))?;
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let before = keys.len();
-        keys.extend(lines.map(String::from));
-        if keys.len() == before {
-            // Nobody names a file of keys to let everybody in.
-            let reason = format!("--api-key-file {} holds no key", path.display());
-            return Err(UsageError(reason).into());
-        }
+fn keys_of(args: &ListenArgs) -> anyhow::Result<Keys> {
+    keys(&args.api_key, args.api_key_file.as_deref(), "--api-key")
+}
+
+/// Says so where everybody who reaches the server can use it.
+fn note_open(loopback: bool, keys: &Keys) {
+    if !loopback && keys.is_empty() {
+        say("warning: everybody who reaches this address can use the server; set --api-key");
     }
-    Keys::new(keys).map_err(|error| UsageError(format!("--api-key: {error}")).into())
 }
 
 fn cors(origins: &[String]) -> anyhow::Result<Cors> {

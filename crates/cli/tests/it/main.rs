@@ -9,3 +9,4 @@ mod preset;
 mod pull;
 mod report;
 mod serial;
+mod settings;

@@ -27,7 +27,7 @@ mod writer;
 
 use std::{fmt, sync::Arc};
 
-use self::{sessions::Sessions, tokens::Tokenizing};
+use self::{sessions::Sessions, tokens::WorkQueue};
 use crate::protocol::{Cost, Health};
 
 pub use collector::{Collector, Observation, SampleCounts};
@@ -61,8 +61,8 @@ pub struct Service {
     model: LazyModel,
     config: ServiceConfig,
     sessions: Sessions,
-    tokenizing: Tokenizing,
-    compiling: Tokenizing,
+    tokenizing: WorkQueue,
+    compiling: WorkQueue,
     grammars: form::Grammars,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for Service {
 impl Service {
     /// Nothing is loaded before the first session.
     pub fn new(model: LazyModel, config: ServiceConfig) -> Self {
-        let (tokenizing, compiling) = (Tokenizing::default(), Tokenizing::default());
+        let (tokenizing, compiling) = (WorkQueue::default(), WorkQueue::default());
         let (sessions, grammars) = (Sessions::default(), form::Grammars::default());
         Self { model, config, sessions, tokenizing, compiling, grammars }
     }

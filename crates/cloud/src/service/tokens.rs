@@ -25,23 +25,24 @@ const SHORT_TEXT: usize = 4 << 10;
 const MOST_AT_ONCE: usize = 2;
 const MOST_WAITING: usize = 32;
 
-/// Who may tokenize a long text. Who may compile a grammar is known in the same way.
-pub(crate) struct Tokenizing {
+/// Work that takes a processor for long, such as tokenizing a long text or compiling a grammar: few at
+/// once, and few that wait.
+pub(crate) struct WorkQueue {
     waiting: Semaphore,
     running: Arc<Semaphore>,
 }
 
-impl Default for Tokenizing {
+impl Default for WorkQueue {
     fn default() -> Self {
         let running = Arc::new(Semaphore::new(MOST_AT_ONCE));
         Self { waiting: Semaphore::new(MOST_AT_ONCE + MOST_WAITING), running }
     }
 }
 
-impl Tokenizing {
+impl WorkQueue {
     /// Does what takes long, on a thread of its own, when it is its turn. Whoever goes away while it
     /// waits costs nothing more.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
@@ -174,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn few_at_once_few_wait_and_whoever_goes_is_not_served() {
-        let tokenizing = Arc::new(Tokenizing::default());
+        let tokenizing = Arc::new(WorkQueue::default());
         let (running, most, done) = (
             Arc::new(AtomicUsize::new(0)),
             Arc::new(AtomicUsize::new(0)),

@@ -9,6 +9,10 @@ use super::GrammarError;
 /// How many places of a schema are looked at; a schema of this many is refused.
 const MAX_VISITS: usize = 100_000;
 
+/// How many references are followed one inside the other. They are followed recursively, and a stack
+/// that overflows ends the whole program.
+const MAX_FOLLOWED: usize = 256;
+
 /// Refuses a schema whose documents would all be endless, and one that refers to itself in circles.
 pub fn check(schema: &Value) -> Result<(), GrammarError> {
     let mut search =
@@ -17,6 +21,22 @@ pub fn check(schema: &Value) -> Result<(), GrammarError> {
         Some(true) => Ok(()),
         Some(false) => Err(GrammarError("no finite document fits this schema".into())),
         None => Err(GrammarError("this schema is too large".into())),
+    }
+}
+
+/// Kinds of values that hold no others.
+const KINDS_WITH_AN_END: [&str; 5] = ["string", "integer", "number", "boolean", "null"];
+
+/// Patterns that every name fits. What another fits is not looked into.
+const FITS_ALL: [&str; 8] = ["", "^", "$", ".*", "^.*", "^.*$", ".+", "^.+$"];
+
+/// Whether a part of a schema leaves a kind of value possible.
+fn allows_kind(part: &Map<String, Value>, kind: &str) -> bool {
+    let is = |named: &Value| named == kind || (named == "number" && kind == "integer");
+    match part.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is),
+        Some(named) => is(named),
+        None => true,
     }
 }
 
@@ -56,12 +76,46 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        match schema.get("type").and_then(Value::as_str) {
-            Some("object") => self.object_ends(schema),
-            Some("array") => self.array_ends(schema),
-            // Several types, or none named: another kind of value has an end.
-            _ => Some(true),
+        let mut parts = vec![];
+        self.parts(schema, &mut vec![], &mut parts)?;
+        // A value of any other kind has an end; with one kind or none named, all are possible.
+        let may_be = |kind: &str| parts.iter().all(|part| allows_kind(part, kind));
+        if KINDS_WITH_AN_END.iter().any(|kind| may_be(kind)) {
+            return Some(true);
         }
+        let (object, array) = (may_be("object"), may_be("array"));
+        if !object && !array {
+            // No kind of value is left: for llguidance to refuse.
+            return Some(true);
+        }
+        Some((object && self.object_ends(&parts)?) || (array && self.array_ends(&parts)?))
+    }
+
+    /// A schema with everything else that its documents have to fit besides.
+    fn parts(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        followed: &mut Vec<&'a str>,
+        parts: &mut Vec<&'a Map<String, Value>>,
+    ) -> Option<()> {
+        self.visits += 1;
+        if self.visits > MAX_VISITS || followed.len() > MAX_FOLLOWED {
+            return None;
+        }
+        parts.push(schema);
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        let referred = match reference.filter(|reference| !followed.contains(reference)) {
+            Some(reference) => {
+                followed.push(reference);
+                reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer))
+            }
+            None => None,
+        };
+        let all = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        for part in referred.into_iter().chain(all).filter_map(Value::as_object) {
+            self.parts(part, followed, parts)?;
+        }
+        Some(())
     }
 
     fn any_ends(&mut self, choices: &'a [Value]) -> Option<bool> {
@@ -73,31 +127,67 @@ impl<'a> Search<'a> {
         Some(choices.is_empty())
     }
 
-    fn object_ends(&mut self, schema: &'a Map<String, Value>) -> Option<bool> {
-        let Some(Value::Array(required)) = schema.get("required") else { return Some(true) };
-        let Some(Value::Object(properties)) = schema.get("properties") else { return Some(true) };
-        for name in required.iter().filter_map(Value::as_str) {
-            if let Some(property) = properties.get(name)
-                && !self.ends(property)?
-            {
-                return Some(false);
+    fn object_ends(&mut self, parts: &[&'a Map<String, Value>]) -> Option<bool> {
+        for naming in parts {
+            let Some(Value::Array(required)) = naming.get("required") else { continue };
+            for name in required.iter().filter_map(Value::as_str) {
+                for &part in parts {
+                    if !self.property_ends(part, name)? {
+                        return Some(false);
+                    }
+                }
             }
         }
         Some(true)
     }
 
-    fn array_ends(&mut self, schema: &'a Map<String, Value>) -> Option<bool> {
-        let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-        let first = schema.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |v| v);
-        for (_, item) in (0..least).zip(first) {
-            if !self.ends(item)? {
+    /// Whether a property that must be there has an end, by one part of a schema.
+    fn property_ends(&mut self, part: &'a Map<String, Value>, name: &str) -> Option<bool> {
+        let properties = part.get("properties").and_then(Value::as_object);
+        let mut named = false;
+        if let Some(property) = properties.and_then(|properties| properties.get(name)) {
+            if !self.ends(property)? {
+                return Some(false);
+            }
+            named = true;
+        }
+        let mut another_may_end = false;
+        for (pattern, property) in
+            part.get("patternProperties").and_then(Value::as_object).into_iter().flatten()
+        {
+            let ends = self.ends(property)?;
+            if FITS_ALL.contains(&pattern.as_str()) {
+                if !ends {
+                    return Some(false);
+                }
+                named = true;
+            }
+            another_may_end |= ends;
+        }
+        match part.get("additionalProperties") {
+            Some(others) if !named => Some(another_may_end || self.ends(others)?),
+            _ => Some(true),
+        }
+    }
+
+    fn array_ends(&mut self, parts: &[&'a Map<String, Value>]) -> Option<bool> {
+        let least = parts.iter().filter_map(|part| part.get("minItems")?.as_u64()).max();
+        let least = least.unwrap_or(0);
+        for &part in parts {
+            let first = part.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |v| v);
+            for (_, item) in (0..least).zip(first) {
+                if !self.ends(item)? {
+                    return Some(false);
+                }
+            }
+            if let Some(items) = part.get("items")
+                && least > first.len() as u64
+                && !self.ends(items)?
+            {
                 return Some(false);
             }
         }
-        match schema.get("items") {
-            Some(items) if least > first.len() as u64 => self.ends(items),
-            _ => Some(true),
-        }
+        Some(true)
     }
 
     fn reference_ends(&mut self, reference: &'a str) -> Option<bool> {
@@ -109,6 +199,9 @@ impl<'a> Search<'a> {
         let Some(target) = self.root.pointer(pointer) else { return Some(true) };
         if !self.open.insert(reference) {
             return Some(false);
+        }
+        if self.open.len() > MAX_FOLLOWED {
+            return None;
         }
         let ends = self.ends(target);
         self.open.remove(reference);
@@ -155,6 +248,59 @@ mod tests {
             assert!(check(&endless).is_err(), "{endless}");
         }
         assert!(check(&json!({"type": "array", "items": {"$ref": "#"}})).is_ok());
+    }
+
+    #[test]
+    fn kinds_other_properties_and_parts_are_looked_into() {
+        let me = json!({"$ref": "#"});
+        let with = |more: Value| {
+            let mut schema = json!({"type": "object", "required": ["me"]});
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            schema
+        };
+        for endless in [
+            with(json!({"type": ["object"], "properties": {"me": me}})),
+            json!({"type": ["array", "object"], "items": me, "minItems": 1,
+                   "properties": {"me": me}, "required": ["me"]}),
+            with(json!({"additionalProperties": me})),
+            with(json!({"patternProperties": {".*": me}})),
+            with(json!({"patternProperties": {"^m": me}, "additionalProperties": me})),
+            json!({"type": "object", "allOf": [
+                {"required": ["me"]}, {"properties": {"me": me}},
+            ]}),
+            json!({"type": "object", "properties": {"me": me}, "allOf": [{"required": ["me"]}]}),
+            json!({"$defs": {"named": {"required": ["me"]}}, "$ref": "#/$defs/named",
+                   "type": "object", "properties": {"me": me}}),
+            json!({"type": "array", "allOf": [{"minItems": 1}, {"items": me}]}),
+        ] {
+            assert!(check(&endless).is_err(), "{endless}");
+        }
+        for finite in [
+            with(json!({"type": ["object", "null"], "properties": {"me": me}})),
+            with(json!({"additionalProperties": {"type": "string"}})),
+            with(json!({"properties": {"me": {"type": "integer"}}, "additionalProperties": me})),
+            with(json!({"patternProperties": {"^x": me}})),
+            with(json!({"patternProperties": {"^m": {}}, "additionalProperties": me})),
+            json!({"allOf": [{"type": ["integer", "object"]}, {"type": ["number", "object"]}],
+                   "properties": {"me": me}, "required": ["me"]}),
+            json!({"type": "object", "properties": {"me": me}, "allOf": [{"required": ["other"]}]}),
+        ] {
+            assert!(check(&finite).is_ok(), "{finite}");
+        }
+    }
+
+    #[test]
+    fn a_long_chain_of_references_overflows_no_stack() {
+        let link =
+            |i: usize| json!({"$ref": format!("#/$defs/a{}/b{}", (i + 1) / 900, (i + 1) % 900)});
+        let mut tables = Map::new();
+        for table in 0..20 {
+            let links: Map<_, _> =
+                (0..900).map(|i| (format!("b{i}"), link(table * 900 + i))).collect();
+            tables.insert(format!("a{table}"), links.into());
+        }
+        let error = check(&json!({"$defs": tables, "$ref": "#/$defs/a0/b0"})).unwrap_err();
+        assert!(error.to_string().contains("too large"), "{error}");
     }
 
     #[test]

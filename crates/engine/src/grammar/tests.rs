@@ -4,6 +4,8 @@ use decode::{Continuation, Token, fake::FakeVocabulary, sampling};
 
 use super::*;
 
+mod closing;
+
 fn vocabulary() -> Arc<FakeVocabulary> {
     let pieces = ["{\"", "\": ", "name", "\": \"", "\"}", ", \"", "age", "true", "12", " Paris"];
     Arc::new(FakeVocabulary::new(&pieces))

@@ -126,6 +126,16 @@ impl Constraint for Triggered {
     }
 
     fn allows(&mut self, tokens: &[Token]) -> Result<bool, ConstraintError> {
+        // Within the form nothing has to be copied to know, unless the text goes on behind it.
+        if let State::Held(form) = &mut self.state {
+            let first = tokens.len().min(1);
+            if form.allows(tokens)? {
+                return Ok(true);
+            }
+            if tokens.len() == first || !form.allows(&tokens[..first])? {
+                return Ok(false);
+            }
+        }
         let mut copy = self.copy();
         for &token in tokens {
             let fits = match &mut copy.state {

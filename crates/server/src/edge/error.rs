@@ -51,6 +51,8 @@ impl From<tandem::Error> for ApiError {
                 Self::invalid(message).param("model")
             }
             Error::Busy => Self::busy(),
+            // What a mode or a pair cannot do, in this program's own words.
+            Error::Usage(message) => Self::invalid(message).code("unsupported_parameter"),
             Error::PromptTooLarge { .. } => {
                 Self::invalid(error.to_string()).code("context_length_exceeded")
             }

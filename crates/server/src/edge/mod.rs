@@ -24,7 +24,7 @@ mod schema;
 mod summary;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::{
     Router, middleware,
@@ -35,13 +35,15 @@ pub use config::{Allowed, CloudLocation, Config, Cors, Defaults, Mode, ServerInf
 use tandem::{Pair, Tandem};
 
 use self::metrics::Metrics;
-use crate::http::{self, Access, Quotas, quota::QuotaCheck};
+use crate::http::{self, Access, Keys, Quotas, quota::QuotaCheck};
 
 /// What the routes share.
 pub struct Server<P: Pair> {
     config: Config,
     tandem: Tandem<P>,
     metrics: Metrics,
+    /// Modes that requests may have now.
+    modes: RwLock<Arc<[Mode]>>,
     quotas: Arc<Quotas>,
 }
 
@@ -50,7 +52,21 @@ impl<P: Pair> Server<P> {
     pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
         tandem.load().await?;
         let quotas = Arc::new(Quotas::new(config.allowed.quota));
-        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), quotas }))
+        let modes = RwLock::new(listed(&config.allowed));
+        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), modes, quotas }))
+    }
+
+    /// Lets in whoever has one of these keys, and allows this, from the next request on. What is under
+    /// way goes on as it began.
+    pub fn reconfigure(&self, keys: &Keys, allowed: Allowed) {
+        self.config.keys.replace(keys);
+        self.quotas.replace(allowed.quota);
+        *self.modes.write().unwrap_or_else(PoisonError::into_inner) = listed(&allowed);
+    }
+
+    /// Modes that requests may have, in the order in which all of them are listed.
+    fn modes(&self) -> Arc<[Mode]> {
+        self.modes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Seats that are taken.
@@ -67,6 +83,11 @@ impl<P: Pair> Server<P> {
     pub async fn close(&self) {
         self.tandem.close().await;
     }
+}
+
+/// The modes that are allowed, in the order in which all of them are listed.
+fn listed(allowed: &Allowed) -> Arc<[Mode]> {
+    Mode::ALL.into_iter().filter(|mode| allowed.modes.contains(mode)).collect()
 }
 
 /// The routes, as a service that needs no socket.
@@ -93,8 +114,8 @@ pub fn app<P: Pair>(server: &Arc<Server<P>>) -> Router {
         .route("/api/show", post(apis::ollama::models::show::<P>))
         .route("/api/embed", post(apis::embeddings::embed))
         .route("/api/embeddings", post(apis::embeddings::old_embeddings))
-        .route("/v1/models", get(routes::models::models))
-        .route("/v1/models/{id}", get(routes::models::model))
+        .route("/v1/models", get(routes::models::models::<P>))
+        .route("/v1/models/{id}", get(routes::models::model::<P>))
         .route("/v1/tandem", get(routes::tandem::tandem::<P>))
         .route("/metrics", get(routes::metrics::metrics::<P>))
         .layer(middleware::from_fn_with_state(quotas, http::quota::check_quota))

@@ -41,6 +41,8 @@ pub enum Event {
 pub struct Ending {
     /// What ended it: the model, a limit, the reader or a failure.
     pub reason: FinishReason,
+    /// The stop string that ended it, if one did.
+    pub stop: Option<String>,
     pub prompt_tokens: usize,
     /// Of them, those that were not read again.
     pub cached_tokens: usize,
@@ -52,19 +54,23 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
-    // What cannot fit is refused at once; nothing else is done before there is a seat.
+    // What cannot fit is refused at once; no prompt is read before there is a seat.
     request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
     let caller = quota::caller();
-    let admission = server.tandem.admit().await?;
-    // A seat is not held for longer than an answer may take.
+    let form = request.grammar.is_some() || !request.biases.is_empty();
+    request.mode.check(&request.sampling, form)?;
     let time = server.config.time;
-    let constraint = match &request.grammar {
-        Some(grammar) => {
-            let made = timeout(time, server.tandem.constraint(grammar)).await;
-            Some(made.map_err(|_| ApiError::too_slow(time))??)
+    let admitted = async { Ok::<_, ApiError>(server.tandem.admit().await?) };
+    let compiled = async {
+        let Some(grammar) = &request.grammar else { return Ok(None) };
+        match timeout(time, server.tandem.constraint(grammar)).await {
+            Ok(made) => Ok(Some(made?)),
+            Err(_) => Err(ApiError::too_slow(time)),
         }
-        None => None,
     };
+    // While it waits for its seat: a form that makes no sense is refused at once, however long the
+    // queue is. Where the queue is full, nothing is compiled.
+    let (admission, constraint) = tokio::try_join!(biased; admitted, compiled)?;
     let constraint = match request.biases.as_slice() {
         [] => constraint,
         biases => Some(engine::grammar::biased(constraint, biases.to_vec())),
@@ -203,7 +209,8 @@ fn ending<P: Pair>(generation: &Generation<P>) -> Ending {
         None => (request.tokens.len(), summary.summary.stats.edge_cached),
     };
     let reason = transcript.finish_reason().unwrap_or(FinishReason::Error);
-    Ending { reason, prompt_tokens, cached_tokens, summary }
+    let stop = transcript.stop_string().map(String::from);
+    Ending { reason, stop, prompt_tokens, cached_tokens, summary }
 }
 
 /// A span's tokens, with what stands for a character that never became whole.

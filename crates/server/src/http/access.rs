@@ -1,6 +1,9 @@
 //! Who may use a server: whoever has a key, or anybody on this machine.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
 
 use axum::{
     extract::{Request, State},
@@ -14,9 +17,18 @@ use thiserror::Error;
 
 use super::ApiError;
 
-/// The keys that open a server; without any, everybody may come in.
+/// The keys that open a server; without any, everybody may come in. Copies share them, so that all
+/// parts of a server know at once when others take their place.
 #[derive(Clone, Default)]
-pub struct Keys(Vec<[u8; 32]>);
+pub struct Keys(Arc<RwLock<Ring>>);
+
+#[derive(Default)]
+struct Ring {
+    /// Hashes, each with its number: what a key has used and what its caches hold are known by that.
+    keys: Vec<([u8; 32], u64)>,
+    /// The number of the next key that is new.
+    next: u64,
+}
 
 /// An empty key would be no key: a server that looks locked and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -28,14 +40,40 @@ impl Keys {
     pub fn new(keys: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, EmptyKey> {
         let digest = |key: &str| match key.trim() {
             "" => Err(EmptyKey),
-            key => Ok(Sha256::digest(key).into()),
+            key => Ok(<[u8; 32]>::from(Sha256::digest(key))),
         };
-        keys.into_iter().map(|key| digest(key.as_ref())).collect::<Result<_, _>>().map(Self)
+        let digests = keys.into_iter().map(|key| digest(key.as_ref()));
+        let keys: Vec<_> = digests.collect::<Result<Vec<_>, _>>()?.into_iter().zip(0..).collect();
+        let next = keys.len() as u64;
+        Ok(Self(Arc::new(RwLock::new(Ring { keys, next }))))
+    }
+
+    /// Lets in whoever has one of these keys from now on, and nobody else. A key that stays keeps its
+    /// number, and one that is new never gets that of another.
+    pub fn replace(&self, others: &Self) {
+        if Arc::ptr_eq(&self.0, &others.0) {
+            return;
+        }
+        let others: Vec<[u8; 32]> = others.ring().keys.iter().map(|(digest, _)| *digest).collect();
+        let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = ring.next;
+        let numbered = others.into_iter().map(|digest| {
+            let known = ring.keys.iter().find(|(known, _)| *known == digest);
+            let number = known.map_or(next, |(_, number)| *number);
+            next = next.max(number + 1);
+            (digest, number)
+        });
+        let keys = numbered.collect();
+        *ring = Ring { keys, next };
+    }
+
+    fn ring(&self) -> RwLockReadGuard<'_, Ring> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether everybody may come in.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ring().keys.is_empty()
     }
 
     /// Whether these headers bring a key.
@@ -43,17 +81,16 @@ impl Keys {
         self.which(headers).is_some()
     }
 
-    /// Which key these headers bring. How long the answer takes tells nothing of the keys: hashes
-    /// are compared, all of them, to the end.
+    /// The number of the key that these headers bring. How long the answer takes tells nothing of the
+    /// keys: hashes are compared, all of them, to the end.
     pub fn which(&self, headers: &HeaderMap) -> Option<usize> {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let given = given.and_then(|v| v.split_once(' '));
         // The scheme's name has no case (RFC 9110, 11.1).
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let digest: [u8; 32] = Sha256::digest(given.map_or("", |(_, key)| key.trim())).into();
-        let numbered = self.0.iter().zip(1u64..);
-        let found = numbered.fold(0u64, |found, (key, number)| {
-            u64::conditional_select(&found, &number, key.ct_eq(&digest))
+        let found = self.ring().keys.iter().fold(0u64, |found, (key, number)| {
+            u64::conditional_select(&found, &(number + 1), key.ct_eq(&digest))
         });
         usize::try_from(found).ok()?.checked_sub(1)
     }
@@ -61,7 +98,7 @@ impl Keys {
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} keys", self.0.len())
+        write!(f, "{} keys", self.ring().keys.len())
     }
 }
 
@@ -136,6 +173,28 @@ mod tests {
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer other"));
         assert_eq!(keys.which(&headers), Some(1));
         assert!(!format!("{keys:?}").contains("sesame"));
+    }
+
+    #[test]
+    fn keys_are_replaced_in_every_copy_and_keep_their_numbers() {
+        let keys = Keys::new(["one", "two"]).unwrap();
+        let copy = keys.clone();
+        let which = |key: &str| {
+            let mut headers = HeaderMap::new();
+            let value = HeaderValue::from_str(&format!("Bearer {key}")).unwrap();
+            headers.insert(header::AUTHORIZATION, value);
+            copy.which(&headers)
+        };
+        assert_eq!((which("one"), which("two")), (Some(0), Some(1)));
+        keys.replace(&Keys::new(["three", "two"]).unwrap());
+        assert_eq!((which("one"), which("two"), which("three")), (None, Some(1), Some(2)));
+        // Who comes back is somebody new: what the first one left is not theirs.
+        keys.replace(&Keys::new(["one", "three"]).unwrap());
+        assert_eq!((which("one"), which("two"), which("three")), (Some(3), None, Some(2)));
+        keys.replace(&copy);
+        assert_eq!(which("one"), Some(3));
+        keys.replace(&Keys::default());
+        assert!(copy.is_empty());
     }
 
     #[test]

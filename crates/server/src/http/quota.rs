@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -46,7 +46,7 @@ pub struct Quota {
 /// What every key has left.
 #[derive(Debug, Default)]
 pub struct Quotas {
-    quota: Quota,
+    quota: RwLock<Quota>,
     left: Mutex<HashMap<KeyId, Remaining>>,
 }
 
@@ -59,12 +59,21 @@ struct Remaining {
 
 impl Quotas {
     pub fn new(quota: Quota) -> Self {
-        Self { quota, left: Mutex::default() }
+        Self { quota: RwLock::new(quota), left: Mutex::default() }
+    }
+
+    /// Holds every key to another quota from now on; what it has left of this minute is at most that.
+    pub fn replace(&self, quota: Quota) {
+        *self.quota.write().unwrap_or_else(PoisonError::into_inner) = quota;
+    }
+
+    fn quota(&self) -> Quota {
+        *self.quota.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a request; or how long to wait, and for what.
     fn admit(&self, key: KeyId, now: Instant) -> Result<(), (Duration, &'static str)> {
-        let Quota { requests, cloud_tokens } = self.quota;
+        let Quota { requests, cloud_tokens } = self.quota();
         self.with(key, now, |left| {
             if let Some(most) = cloud_tokens.filter(|_| left.cloud_tokens <= 0.0) {
                 return Err((refill(1.0 - left.cloud_tokens, most), "tokens of the cloud"));
@@ -88,7 +97,8 @@ impl Quotas {
 
     fn with<T>(&self, key: KeyId, now: Instant, act: impl FnOnce(&mut Remaining) -> T) -> T {
         let full = |most: Option<u32>| f64::from(most.unwrap_or(u32::MAX));
-        let (requests, cloud_tokens) = (full(self.quota.requests), full(self.quota.cloud_tokens));
+        let quota = self.quota();
+        let (requests, cloud_tokens) = (full(quota.requests), full(quota.cloud_tokens));
         let mut table = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let left = table.entry(key).or_insert(Remaining { requests, cloud_tokens, at: now });
         let passed = now.saturating_duration_since(left.at).as_secs_f64() / MINUTE.as_secs_f64();
@@ -158,6 +168,17 @@ mod tests {
         // It holds a minute's worth and no more.
         let much_later = start + Duration::from_secs(3600);
         assert_eq!((0..100).filter(|_| quotas.admit(one, much_later).is_ok()).count(), 6);
+    }
+
+    #[test]
+    fn another_quota_holds_at_once() {
+        let quotas = Quotas::new(Quota::default());
+        let (key, now) = (KeyId(1), Instant::now());
+        assert!((0..100).all(|_| quotas.admit(key, now).is_ok()));
+        quotas.replace(Quota { requests: Some(2), cloud_tokens: None });
+        assert_eq!((0..100).filter(|_| quotas.admit(key, now).is_ok()).count(), 2);
+        quotas.replace(Quota::default());
+        assert!(quotas.admit(key, now + MINUTE).is_ok());
     }
 
     #[test]

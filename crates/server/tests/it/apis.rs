@@ -64,6 +64,21 @@ async fn messages_in_anthropics_shapes() {
     let text: String = told.iter().filter_map(|e| e["delta"]["text"].as_str()).collect();
     assert_eq!(text, plain);
 
+    // What ended it is told, and stands in no answer.
+    let word = format!(" {}", plain.split_whitespace().last().unwrap());
+    body["stop_sequences"] = json!(["not there", word]);
+    let told = events(&server, path, &body).await;
+    let end = &told.iter().find(|e| e["type"] == "message_delta").unwrap()["delta"];
+    assert_eq!(
+        (&end["stop_reason"], &end["stop_sequence"]),
+        (&json!("stop_sequence"), &json!(word))
+    );
+    body["stream"] = json!(false);
+    let answer = post(&server, path, &body).await;
+    assert_eq!(answer["stop_sequence"], json!(word));
+    let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(text, plain.split(&word).next().unwrap());
+
     let tool = json!({ "name": TOOL, "description": "Counts.", "input_schema": parameters() });
     let mut body = json!({
         "model": "tandem-joint", "max_tokens": 100, "system": [{ "type": "text", "text": "Count." }],

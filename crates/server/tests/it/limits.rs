@@ -194,6 +194,25 @@ async fn a_request_cannot_overrule_the_operator() {
         let (status, error) = server.refused(CHAT, &of(extra.clone())).await;
         assert_eq!((status, error["code"].as_str()), (403, Some("not_allowed")), "{extra}");
     }
+    // What is not allowed is not offered either, whatever API lists it.
+    let list = async |path: &str, list: &str, name: &str| -> Vec<String> {
+        let told: Value = server.get(path).await.json().await.unwrap();
+        let names =
+            told[list].as_array().unwrap().iter().map(|model| model[name].as_str().unwrap());
+        names.map(|name| name.trim_end_matches(":latest").to_owned()).collect()
+    };
+    for (path, models, name) in [
+        ("/v1/models", "data", "id"),
+        ("/api/tags", "models", "name"),
+        ("/api/ps", "models", "name"),
+    ] {
+        assert_eq!(list(path, models, name).await, ["tandem-joint", "tandem-small"], "{path}");
+    }
+    for (model, status) in [("tandem-small", 200), ("tandem-large", 404)] {
+        assert_eq!(server.get(&format!("/v1/models/{model}")).await.status(), status, "{model}");
+        let show = server.post("/api/show", &json!({ "model": model })).await;
+        assert_eq!(show.status(), status, "{model}");
+    }
     // What is allowed stays within the share, over all requests.
     let (mut tokens, mut cloud) = (0, 0);
     for i in 0..20 {

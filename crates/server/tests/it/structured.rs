@@ -134,6 +134,12 @@ async fn what_makes_no_sense_is_refused_within_a_second() {
             }),
             "invalid_grammar",
         ),
+        (
+            json!({
+                "type": ["object"], "required": ["me"], "additionalProperties": { "$ref": "#" }
+            }),
+            "invalid_grammar",
+        ),
         (json!({ "type": "whatever" }), "invalid_grammar"),
         (json!({ "type": "object", "properties": many }), "invalid_grammar"),
     ] {
@@ -160,4 +166,75 @@ async fn what_makes_no_sense_is_refused_within_a_second() {
     });
     assert_eq!(server.refused(CHAT, &both).await.1["param"], "tandem.grammar");
     assert_eq!(server.server.running(), 0);
+}
+
+/// Grammars that would grow beyond all bounds, and one that is no grammar.
+fn bombs() -> [String; 4] {
+    [
+        "start: \"a\"{1,100000}{1,100000}".into(),
+        format!("start: {}\"a\"{}", "(".repeat(50_000), ")".repeat(50_000)),
+        format!("start: {}", vec!["\"ab\""; 30_000].join(" | ")),
+        "start: nobody".into(),
+    ]
+}
+
+#[tokio::test]
+async fn grammars_that_explode_are_refused_within_a_second() {
+    let server = start(Scripted::default(), config()).await;
+    for grammar in bombs() {
+        let started = Instant::now();
+        let body = json!({ "messages": user("x"), "tandem": { "grammar": grammar } });
+        let (status, error) = server.refused(CHAT, &body).await;
+        assert_eq!((status, &error["code"]), (400, &json!("invalid_grammar")), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    }
+    assert_eq!(server.server.running(), 0);
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_also_where_others_wait_for_a_seat() {
+    let pace = Duration::from_millis(100);
+    let pair = Scripted { seats: 1, queue: 8, pace, ends: false, ..Scripted::default() };
+    let server = start(pair, config()).await;
+    let (client, url) = (server.client.clone(), format!("{}{CHAT}", server.url));
+    let long = json!({ "messages": user("x"), "max_tokens": 40 });
+    let first = tokio::spawn(async move { client.post(url).json(&long).send().await });
+    while server.server.running() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let endless = json!({
+        "type": "object", "properties": { "me": { "$ref": "#" } }, "required": ["me"]
+    });
+    let [bomb, ..] = bombs();
+    for (field, value, code) in [
+        ("response_format", format(&endless), "invalid_grammar"),
+        ("response_format", format(&json!({ "type": "whatever" })), "invalid_grammar"),
+        ("tandem", json!({ "grammar": bomb }), "invalid_grammar"),
+        ("tandem", json!({ "grammar": "start: \"x\"", "mode": "verify" }), "unsupported_parameter"),
+    ] {
+        let mut body = json!({ "messages": user("x"), "temperature": 0 });
+        body[field] = value;
+        let started = Instant::now();
+        let (status, error) = server.refused(CHAT, &body).await;
+        assert_eq!((status, &error["code"]), (400, &json!(code)), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+        assert_eq!(server.server.running(), 1, "the first text is still under way");
+    }
+    first.abort();
+}
+
+#[tokio::test]
+async fn what_mode_verify_cannot_do_is_the_callers_mistake() {
+    let server = start(Scripted::default(), config()).await;
+    for (field, value, said) in [
+        ("response_format", json!({ "type": "json_object" }), "for a schema"),
+        ("logit_bias", json!({ "5": 1 }), "logit_bias"),
+        ("temperature", json!(1), "temperature of 0"),
+    ] {
+        let mut body = json!({ "model": "tandem-verify", "messages": user("x"), "temperature": 0 });
+        body[field] = value;
+        let (status, error) = server.refused(CHAT, &body).await;
+        assert_eq!((status, &error["code"]), (400, &json!("unsupported_parameter")), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(said), "{error}");
+    }
 }

@@ -114,6 +114,80 @@ async fn results_go_back_into_the_conversation() {
     assert_eq!(none["choices"][0]["message"], without["choices"][0]["message"]);
 }
 
+/// Asks with the results of two calls, in the order of the calls and the other way around.
+async fn with_results(path: &str, body: Value, calls: Value, results: [Value; 2]) -> [Value; 2] {
+    let server = start(Scripted::default(), config()).await;
+    let field = if path == "/v1/responses" { "input" } else { "messages" };
+    let (first, second) = (results[0].clone(), results[1].clone());
+    let mut answers = vec![];
+    for results in [[first.clone(), second.clone()], [second, first]] {
+        let mut turns = vec![json!({ "role": "user", "content": "How many legs?" })];
+        turns.extend(calls.as_array().unwrap().iter().cloned());
+        if path == "/v1/messages" {
+            turns.push(json!({ "role": "user", "content": results }));
+        } else {
+            turns.extend(results);
+        }
+        let mut body = body.clone();
+        body[field] = turns.into();
+        let answer = server.post(path, &body).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let answer: Value = answer.json().await.unwrap();
+        let told = ["/choices/0/message", "/content", "/output/0/content"];
+        answers.push(told.iter().find_map(|at| answer.pointer(at)).unwrap().clone());
+    }
+    answers.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn results_are_told_in_the_order_of_their_calls_whatever_order_they_come_in() {
+    let function = json!({ "name": "say_nothing", "arguments": "{}" });
+    let call = |id: &str| json!({ "id": id, "type": "function", "function": function });
+    let result =
+        |id: &str, text: &str| json!({ "role": "tool", "tool_call_id": id, "content": text });
+    let calls = json!([{ "role": "assistant", "tool_calls": [call("a"), call("b")] }]);
+    let results = [result("a", "4"), result("b", "6")];
+    let [one, other] = with_results(CHAT, json!({ "seed": 1 }), calls.clone(), results).await;
+    assert_eq!(one, other);
+    // The models do go by the order: without ids it is another conversation.
+    let nameless =
+        [json!({ "role": "tool", "content": "4" }), json!({ "role": "tool", "content": "6" })];
+    let [one, other] = with_results(CHAT, json!({ "seed": 1 }), calls, nameless).await;
+    assert_ne!(one, other);
+
+    let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "f", "input": {} });
+    let calls = json!([{ "role": "assistant", "content": [call("a"), call("b")] }]);
+    let result =
+        |id: &str, text: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": text });
+    let results = [result("a", "4"), result("b", "6")];
+    let body = json!({ "max_tokens": 40 });
+    let [one, other] = with_results("/v1/messages", body, calls, results).await;
+    assert_eq!(one, other);
+
+    let call = |id: &str| json!({ "type": "function_call", "call_id": id, "name": "f", "arguments": "{}" });
+    let result = |id: &str, text: &str| json!({ "type": "function_call_output", "call_id": id, "output": text });
+    let results = [result("a", "4"), result("b", "6")];
+    let calls = json!([call("a"), call("b")]);
+    let [one, other] = with_results("/v1/responses", json!({}), calls, results).await;
+    assert_eq!(one, other);
+}
+
+#[tokio::test]
+async fn what_clients_add_of_their_own_is_taken() {
+    let server = start(Scripted::default(), config()).await;
+    let mut body = body(json!("auto"), true);
+    body["tools"][0]["cache_control"] = json!({ "type": "ephemeral" });
+    body["messages"] = json!([
+        { "role": "user", "content": "How many legs?", "type": "text" },
+        { "role": "assistant", "content": null, "parsed": null, "reasoning": "Hm.", "tool_calls": [{
+            "id": "call_1", "type": "function", "index": 0,
+            "function": { "name": "say_nothing", "arguments": "{}", "parsed_arguments": {} },
+        }] },
+        { "role": "tool", "tool_call_id": "call_1", "content": "4", "type": "text" },
+    ]);
+    server.chat(body).await;
+}
+
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_by_name_and_at_once() {
     let server = start(Scripted::default(), config()).await;

@@ -100,9 +100,17 @@ pub fn on_a_disk_of(size: &str, folder: &Path, script: &str) -> Option<Command> 
 }
 
 pub fn interrupt(child: &Child) {
+    send(child, "INT");
+}
+
+pub fn hang_up(child: &Child) {
+    send(child, "HUP");
+}
+
+fn send(child: &Child, signal: &str) {
     // The shell's own `kill`: a bare machine may have no other.
-    let status = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
-    assert!(status.unwrap().success());
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
 /// Lets a command run until there is more at a path, a file or a folder, and kills it then.

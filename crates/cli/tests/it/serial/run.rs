@@ -245,3 +245,42 @@ fn help_version_and_completions() {
     }
     assert!(run(&["completions", "bash"]).out.contains("--threshold"));
 }
+
+#[test]
+fn an_answer_fits_the_schema_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("place.json");
+    let schema = r#"{"type": "object", "additionalProperties": false,
+        "required": ["price", "city", "known"],
+        "properties": {"price": {"type": "number"}, "city": {"type": "string"},
+                       "known": {"type": "boolean"}}}"#;
+    std::fs::write(&path, schema).unwrap();
+    let path = path.to_str().unwrap();
+    for mode in ["small", "joint"] {
+        let report = run(&[
+            "run",
+            "--json",
+            "--mode",
+            mode,
+            "--cloud-model",
+            SMALL,
+            "--max-tokens",
+            "60",
+            "--json-schema",
+            path,
+            "Where is the Eiffel Tower?",
+        ])
+        .json();
+        assert_eq!(report["finish_reason"], "stop", "{report}");
+        let answer: Value = serde_json::from_str(report["text"].as_str().unwrap()).unwrap();
+        assert_eq!(answer.as_object().unwrap().len(), 3, "{answer}");
+        assert!(answer["price"].is_number() && answer["city"].is_string(), "{answer}");
+        assert!(answer["known"].is_boolean(), "{answer}");
+    }
+    std::fs::write(path, r##"{"$ref": "#"}"##).unwrap();
+    let done = run(&["run", "--json-schema", path, "x"]);
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    assert!(done.err.contains("no finite document fits"), "{}", done.err);
+    let done = run(&["run", "--json-schema", "/nowhere.json", "x"]);
+    assert!(done.code != Some(0) && done.err.contains("/nowhere.json"), "{}", done.err);
+}

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::common::{Done, SMALL, interrupt, run, tandem};
+use crate::common::{Done, SMALL, hang_up, interrupt, run, tandem};
 
 /// A `tandem serve` process; killed when dropped.
 struct Server {
@@ -170,4 +170,100 @@ fn an_interrupt_finishes_what_runs() {
     assert!(rest.contains("[DONE]"), "{rest}");
     drop(reader.wait());
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+/// Asks until a status comes, for ten seconds.
+fn comes_to(status: &str, ask: impl Fn() -> String) {
+    let mut last = String::new();
+    for _ in 0..200 {
+        last = ask();
+        if last == status {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{last} is not {status}");
+}
+
+#[test]
+fn a_hang_up_has_the_configuration_read_again_and_drops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, keys) = (folder.path().join("tandem.toml"), folder.path().join("keys"));
+    let config = |more: &str| {
+        let text = format!("[serve]\napi-key-file = {:?}\n{more}\n", keys.to_str().unwrap());
+        std::fs::write(&file, text).unwrap();
+    };
+    std::fs::write(&keys, "first\n").unwrap();
+    config("");
+    let mut server =
+        Server::start(&["--listen", "127.0.0.1:0", "--config", file.to_str().unwrap()]);
+    let as_key = |key: &str, more: &[&str]| {
+        let bearer = format!("Authorization: Bearer {key}");
+        let quiet = ["-o", "/dev/null", "-w", "%{http_code}", "-H", &bearer];
+        curl(&[&quiet[..], more].concat())
+    };
+    let models = format!("{}/v1/models", server.url);
+    assert_eq!(as_key("first", &[&models]), "200");
+    assert_eq!(as_key("second", &[&models]), "401");
+
+    let chat = format!("{}/v1/chat/completions", server.url);
+    let small = r#"{"model":"tandem-small","stream":true,"max_tokens":80,
+        "messages":[{"role":"user","content":"Write a long story about the sea."}]}"#;
+    let json = ["-H", "Content-Type: application/json", "-d", small, &chat];
+    let mut reader = Command::new("curl")
+        .args(["-sS", "-N", "-H", "Authorization: Bearer first"])
+        .args(json)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = reader.stdout.take().unwrap();
+    let mut first = [0; 32];
+    out.read_exact(&mut first).unwrap();
+
+    std::fs::write(&keys, "second\n").unwrap();
+    config("modes = \"joint\"\nkey-requests = 1");
+    hang_up(&server.child);
+    comes_to("200", || as_key("second", &[&models]));
+    assert_eq!(as_key("first", &[&models]), "401");
+    // The key is right and the mode is no longer allowed; then its one request a minute is used up.
+    assert_eq!(as_key("second", &json), "403");
+    assert_eq!(as_key("second", &json), "429");
+    // What was under way went on to its end, with the key and the mode it began with.
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("[DONE]"), "{rest}");
+    drop(reader.wait());
+
+    for (bad, said) in [("frobnicate = 1", "frobnicate"), ("modes = \"small\"", "--mode joint")] {
+        config(bad);
+        hang_up(&server.child);
+        let line = loop {
+            let line = server.said.recv_timeout(Duration::from_secs(10)).unwrap();
+            if line.contains("the configuration stays as it was") {
+                break line;
+            }
+        };
+        assert!(line.contains(said), "{line}");
+        assert_eq!(as_key("second", &[&models]), "200");
+    }
+    assert!(server.child.try_wait().unwrap().is_none(), "a hang-up ends nothing");
+}
+
+#[test]
+fn the_log_is_json_where_that_is_wanted() {
+    let typed = ["--listen", "127.0.0.1:0", "--offline", "-v", "--log-format", "json"];
+    let server = Server::start(&typed);
+    curl(&["-H", "x-request-id: mine-7", &format!("{}/v1/models", server.url)]);
+    let answered = loop {
+        let line = server.said.recv_timeout(Duration::from_secs(10)).unwrap();
+        // What is said to people, such as the address, is no part of the log.
+        if let Ok(Value::Object(entry)) = serde_json::from_str(&line)
+            && entry.get("message").is_some_and(|message| message == "answered")
+        {
+            break entry;
+        }
+    };
+    assert_eq!((&answered["level"], &answered["id"]), (&"INFO".into(), &"mine-7".into()));
+    assert_eq!((&answered["status"], &answered["route"]), (&200.into(), &"/v1/models".into()));
+    assert!(answered["timestamp"].is_string() && answered["milliseconds"].is_u64(), "{answered:?}");
 }

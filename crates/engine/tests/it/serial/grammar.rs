@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use decode::{Continuation, Edge, Vocabulary};
+use decode::{
+    Continuation, Edge, FinishReason, Limits, Router, Sampling, Score, Session, SessionInput, Step,
+    Vocabulary, fake::FakeCloud,
+};
 use serde_json::{Value, json};
 use tandem_engine::{Grammar, GrammarCompiler};
 
@@ -73,4 +76,76 @@ async fn a_real_model_writes_what_its_schema_wants() {
         "{text}\nvocabulary {made:?}, schema {compiled:?}; {steps} steps and {forced} forced tokens: \
          masks {masking:?}, decoding {decoding:?}"
     );
+}
+
+/// Nobody is asked here.
+struct Nobody;
+
+impl Router for Nobody {
+    fn score(&self, _: &Step) -> Score {
+        Score::new(1.0)
+    }
+}
+
+/// What the model is asked for leads it to go on with one value for ever.
+#[tokio::test]
+async fn a_real_models_json_is_whole_before_its_limit() {
+    let model = load(options()).await.unwrap();
+    let compiler = GrammarCompiler::new(model.vocabulary().clone()).unwrap();
+    let object = |properties: Value| {
+        let names: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
+        json!({
+            "type": "object", "properties": properties, "required": names,
+            "additionalProperties": false,
+        })
+    };
+    let (number, text) = (json!({"type": "number"}), json!({"type": "string"}));
+    let email = json!({"type": "string", "format": "email"});
+    let product = object(json!({"name": text, "price": number}));
+    for (question, schema) in [
+        ("Give pi with as many digits as you can.", object(json!({"pi": number, "unit": text}))),
+        ("Give an endless address.", object(json!({"email": email, "name": text}))),
+        ("List a hundred products.", json!({"type": "array", "items": product})),
+        ("Tell me a very long story.", object(json!({"author": text, "story": text}))),
+    ] {
+        for max_tokens in [48, 90] {
+            let constraint = compiler.compile(&Grammar::JsonSchema(schema.clone())).unwrap();
+            let input = SessionInput {
+                prompt: prompt(&model, question),
+                written: vec![],
+                sampling: Sampling::default(),
+                limits: Limits { max_tokens, stops: vec![] },
+            };
+            let sequence = model.open().await.unwrap();
+            let session: Session<_, Nobody, FakeCloud> =
+                Session::new(sequence, None, input).unwrap();
+            let mut session = session.with_constraint(constraint);
+            while session.next().await.unwrap().is_some() {}
+            let text = session.transcript().text();
+            let reason = session.transcript().finish_reason();
+            assert_eq!(reason, Some(FinishReason::Stop), "{question} {max_tokens}: {text}");
+            assert!(serde_json::from_str::<Value>(&text).is_ok(), "{question}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_at_once_with_a_real_vocabulary() {
+    let model = load(options()).await.unwrap();
+    let compiler = GrammarCompiler::new(model.vocabulary().clone()).unwrap();
+    let endless = json!({
+        "type": ["object"], "required": ["me"], "additionalProperties": {"$ref": "#"},
+    });
+    for grammar in [
+        Grammar::JsonSchema(endless),
+        Grammar::JsonSchema(json!({"enum": vec!["x".repeat(40); 20_000]})),
+        Grammar::Lark("start: \"a\"{1,100000}{1,100000}".into()),
+        Grammar::Lark(format!("start: {}\"a\"{}", "(".repeat(50_000), ")".repeat(50_000))),
+        Grammar::Lark("start: nobody".into()),
+    ] {
+        let started = Instant::now();
+        let name: String = format!("{grammar:?}").chars().take(100).collect();
+        assert!(compiler.compile(&grammar).is_err(), "{name}");
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?} {name}", started.elapsed());
+    }
 }

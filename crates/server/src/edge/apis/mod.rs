@@ -128,15 +128,20 @@ fn message(role: &str, content: String) -> ChatMessage {
     ChatMessage { role, content, ..ChatMessage::default() }
 }
 
+/// What a call returned, whichever it was.
+fn result(id: Option<String>, content: String) -> ChatMessage {
+    ChatMessage { tool_call_id: id, ..message("tool", content) }
+}
+
 /// A call of an earlier answer.
-fn call(name: Option<String>, arguments: Option<Value>) -> Object<GivenCall> {
+fn call(id: Option<String>, name: Option<String>, arguments: Option<Value>) -> Object<GivenCall> {
     let arguments = match arguments {
         Some(Value::String(text)) => text,
         Some(Value::Null) | None => "{}".into(),
         Some(other) => other.to_string(),
     };
     let function = Some(Object(GivenFunction { name, arguments: Some(arguments) }));
-    Object(GivenCall { function, ..GivenCall::default() })
+    Object(GivenCall { id, function, ..GivenCall::default() })
 }
 
 /// A tool that is offered.

@@ -72,8 +72,16 @@ fn turns(conversation: Conversation) -> Result<Vec<Turn>, ApiError> {
     if given.is_empty() {
         return Err(ApiError::field("messages", "must not be empty"));
     }
-    let read = |(i, Object(given))| turn(given, &format!("messages[{i}]"));
-    given.into_iter().enumerate().map(read).collect()
+    let read = |(i, Object(given)): (usize, Object<ChatMessage>)| {
+        let calls = given.tool_calls.iter().flatten().map(|Object(call)| call.id.clone());
+        let ids: Vec<_> = match given.role.as_deref() {
+            Some("tool") => vec![given.tool_call_id.clone()],
+            _ => calls.collect(),
+        };
+        Ok((turn(given, &format!("messages[{i}]"))?, ids))
+    };
+    let turns = given.into_iter().enumerate().map(read).collect::<Result<_, ApiError>>()?;
+    Ok(tools::in_order_of_calls(turns))
 }
 
 fn turn(given: ChatMessage, path: &str) -> Result<Turn, ApiError> {

@@ -1,6 +1,6 @@
 //! Checks of what chats and completions share.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 use axum::http::StatusCode;
 use decode::{Limits, OnCloudError, Sampling, Threshold, Token};
@@ -26,7 +26,7 @@ pub struct Checks<'a> {
     pub defaults: &'a Defaults,
     pub routers: &'a RouterRegistry,
     /// Modes that requests may have.
-    pub modes: &'a [Mode],
+    pub modes: Arc<[Mode]>,
 }
 
 impl Checks<'_> {

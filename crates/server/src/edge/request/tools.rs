@@ -1,7 +1,7 @@
 //! Tools: those that are offered, and which of them have to be called.
 
 use serde_json::Value;
-use tandem::tools::{self, Tool, ToolCall, ToolChoice};
+use tandem::tools::{self, Tool, ToolCall, ToolChoice, Turn};
 
 use super::wire::{GivenCall, Object, ToolDefinition};
 use crate::http::ApiError;
@@ -66,4 +66,67 @@ pub fn calls(given: Vec<Object<GivenCall>>, message: &str) -> Result<Vec<ToolCal
         Ok(ToolCall { name, arguments })
     };
     given.into_iter().enumerate().map(read).collect()
+}
+
+/// A turn with the ids that tell results which call they are of: those of its calls, or that of its own.
+pub type NamedTurn = (Turn, Vec<Option<String>>);
+
+/// Results in the order of the calls that they name, which is all that the models go by. Where one names
+/// none of the calls, they stay as they came.
+pub fn in_order_of_calls(turns: Vec<NamedTurn>) -> Vec<Turn> {
+    let is_result = |(turn, _): &NamedTurn| matches!(turn, Turn::Result(_));
+    let (mut ordered, mut calls) = (vec![], vec![]);
+    let mut turns = turns.into_iter().peekable();
+    while let Some(turn) = turns.next() {
+        if !is_result(&turn) {
+            calls = turn.1;
+            ordered.push(turn.0);
+            continue;
+        }
+        let mut results = vec![turn];
+        results.extend(std::iter::from_fn(|| turns.next_if(is_result)));
+        let place = |(_, ids): &NamedTurn| {
+            let id = ids.first().filter(|id| id.is_some())?;
+            calls.iter().position(|call| call == id)
+        };
+        if results.iter().all(|result| place(result).is_some()) {
+            results.sort_by_key(place);
+        }
+        ordered.extend(results.into_iter().map(|(turn, _)| turn));
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(ids: &[&str]) -> NamedTurn {
+        (Turn::Calls(String::new(), vec![]), ids.iter().map(|id| Some((*id).to_owned())).collect())
+    }
+
+    fn result(id: Option<&str>, text: &str) -> NamedTurn {
+        (Turn::Result(text.into()), vec![id.map(String::from)])
+    }
+
+    fn told(turns: Vec<NamedTurn>) -> String {
+        let text = |turn| match turn {
+            Turn::Calls(..) => "|".to_owned(),
+            Turn::Result(text) => text,
+            Turn::Message(message) => message.content,
+        };
+        in_order_of_calls(turns).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn results_stand_in_the_order_of_their_own_calls() {
+        let first = [calls(&["a", "b"]), result(Some("b"), "2"), result(Some("a"), "1")];
+        let second = [calls(&["c", "a"]), result(Some("a"), "4"), result(Some("c"), "3")];
+        assert_eq!(told(first.into_iter().chain(second).collect()), "|12|34");
+        for unknown in [Some("x"), None] {
+            let turns = vec![calls(&["a", "b"]), result(Some("b"), "2"), result(unknown, "1")];
+            assert_eq!(told(turns), "|21");
+        }
+        assert_eq!(told(vec![result(Some("a"), "1"), result(None, "2")]), "12");
+    }
 }

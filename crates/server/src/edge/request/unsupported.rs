@@ -24,11 +24,22 @@ pub fn check(extra: &Extra<'_>, route: Route) -> Result<(), ApiError> {
         | "prompt_cache_key"
         | "prompt_cache_retention"
         | "stream_options.include_obfuscation"
-        // These come back with messages that were answers once.
+        // These come back with messages that were answers once, put together from a stream or read
+        // by the client.
         | "messages[].annotations"
         | "messages[].refusal"
+        | "messages[].reasoning"
         | "messages[].reasoning_content"
-        | "messages[].name" => return Ok(()),
+        | "messages[].parsed"
+        | "messages[].tool_calls[].index"
+        | "messages[].tool_calls[].function.parsed_arguments"
+        // What a message is already says its role, and who speaks is no part of either model's form.
+        | "messages[].type"
+        | "messages[].name"
+        // Hints for the caches of others.
+        | "messages[].cache_control"
+        | "tools[].cache_control"
+        | "tools[].function.cache_control" => return Ok(()),
         place if place.starts_with("messages[].content[].") => return Ok(()),
         "functions"
         | "audio"
@@ -66,5 +77,39 @@ fn asks_for_nothing(value: &Value) -> bool {
         Value::Object(map) => map.is_empty(),
         Value::String(text) => text.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(place: &str, value: &Value) -> Result<(), ApiError> {
+        let extra = Extra { path: place.replace("[]", "[0]"), place: place.into(), value };
+        check(&extra, Route::Chat)
+    }
+
+    #[test]
+    fn what_real_clients_add_to_messages_and_tools_passes() {
+        for place in [
+            "messages[].type",
+            "messages[].parsed",
+            "messages[].reasoning",
+            "messages[].cache_control",
+            "messages[].tool_calls[].index",
+            "messages[].tool_calls[].function.parsed_arguments",
+            "tools[].cache_control",
+            "tools[].function.cache_control",
+        ] {
+            for value in [json!("text"), json!(0), json!({ "type": "ephemeral" })] {
+                assert!(checked(place, &value).is_ok(), "{place} {value}");
+            }
+        }
+        for place in ["messages[].typ", "tools[].cache", "messages[].tool_calls[].indices"] {
+            let error = checked(place, &json!(1)).unwrap_err();
+            assert!(error.message().contains("is not known here"), "{}", error.message());
+        }
+        let error = checked("messages[].audio", &json!({ "id": "a" })).unwrap_err();
+        assert!(error.message().starts_with("messages[0].audio is not supported"));
     }
 }

@@ -63,7 +63,7 @@ pub struct FunctionDefinition {
 /// A call of an earlier answer.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct GivenCall {
-    #[expect(dead_code, reason = "results come in the order of their calls")]
+    /// What its result names it by.
     pub id: Option<String>,
     #[serde(rename = "type")]
     #[expect(dead_code, reason = "there are no others")]
@@ -116,8 +116,7 @@ pub struct ChatMessage {
     /// The calls of an earlier answer.
     #[schema(value_type = Option<Vec<GivenCall>>)]
     pub tool_calls: Option<Vec<Object<GivenCall>>>,
-    /// Which call a tool's result belongs to.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
+    /// Which call a tool's result belongs to. The models are told results in the order of their calls.
     pub tool_call_id: Option<String>,
 }
 

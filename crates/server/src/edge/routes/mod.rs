@@ -56,7 +56,7 @@ impl<P: Pair> Server<P> {
     /// What requests are checked against.
     pub fn checks(&self) -> Checks<'_> {
         let (defaults, routers) = (self.tandem.defaults(), self.tandem.routers());
-        Checks { defaults, routers, modes: &self.config.allowed.modes }
+        Checks { defaults, routers, modes: self.modes() }
     }
 }
 

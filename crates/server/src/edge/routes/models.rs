@@ -1,17 +1,27 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: a model is a mode.
 
-use axum::{Json, extract::Path, http::StatusCode};
+use std::sync::Arc;
+
+use ::tandem::Pair;
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::openapi::KeyErrors;
-use crate::{edge::config::Mode, http::ApiError};
+use crate::{
+    edge::{Server, config::Mode},
+    http::ApiError,
+};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelList {
     #[schema(pattern = "^list$")]
     object: &'static str,
-    data: [ModelEntry; 4],
+    data: Vec<ModelEntry>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,14 +40,15 @@ impl From<Mode> for ModelEntry {
     }
 }
 
-/// The three modes, as models
+/// The modes that requests may have, as models
 #[utoipa::path(
     get,
     path = "/v1/models",
     responses((status = 200, description = "All of them", body = ModelList), KeyErrors)
 )]
-pub async fn models() -> Json<ModelList> {
-    Json(ModelList { object: "list", data: Mode::ALL.map(ModelEntry::from) })
+pub async fn models<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<ModelList> {
+    let data = server.modes().iter().map(|&mode| mode.into()).collect();
+    Json(ModelList { object: "list", data })
 }
 
 /// One of the modes
@@ -51,10 +62,14 @@ pub async fn models() -> Json<ModelList> {
         KeyErrors
     )
 )]
-pub async fn model(Path(id): Path<String>) -> Result<Json<ModelEntry>, ApiError> {
+pub async fn model<P: Pair>(
+    State(server): State<Arc<Server<P>>>,
+    Path(id): Path<String>,
+) -> Result<Json<ModelEntry>, ApiError> {
     let missing = || {
         let error = ApiError::new(StatusCode::NOT_FOUND, format!("there is no model {id:?} here"));
         error.param("model").code("model_not_found")
     };
-    Mode::of(&id).map(|mode| Json(mode.into())).ok_or_else(missing)
+    let mode = Mode::of(&id).filter(|mode| server.modes().contains(mode));
+    mode.map(|mode| Json(mode.into())).ok_or_else(missing)
 }

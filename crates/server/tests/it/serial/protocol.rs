@@ -11,7 +11,7 @@ use cloud::{
     },
 };
 use decode::{Ask, Cloud, CloudError, Exchange, Fingerprint, Message, Sampling, Token, Vocabulary};
-use engine::LoadOptions;
+use engine::{Grammar, LoadOptions};
 use tokio::time::timeout;
 
 use crate::common::{
@@ -51,6 +51,7 @@ both!(
     a_follow_up_takes_over_the_cache,
     a_client_reads_every_refusal,
     a_deadline_ends_an_ask_and_frees_the_session,
+    a_grammar_holds_what_a_session_answers,
 );
 
 fn two_sessions() -> LoadOptions {
@@ -432,4 +433,36 @@ async fn a_deadline_ends_an_ask_and_frees_the_session(transport: Transport) {
     let whole = other.next(ask).await.unwrap();
     let each = started.elapsed() / whole.tokens.len() as u32;
     assert!(waited + freed < deadline + each * 150, "{waited:?} {freed:?}, {each:?} a token");
+}
+
+async fn a_grammar_holds_what_a_session_answers(transport: Transport) {
+    let peer = Peer::new(transport, two_sessions()).await;
+    let held = |form: &str| {
+        let grammar = Some(Grammar::Regex(form.into()));
+        OpenRequest { grammar, ..opening(messages(LONG)) }
+    };
+    let id = peer.open(held("[0-9]{3}")).await.unwrap().session;
+    let answer = peer.next(&id, ids(1, &[], &[], 8)).await.unwrap();
+    let number = joined(&answer);
+    assert!(number.len() == 3 && number.bytes().all(|b| b.is_ascii_digit()), "{number:?}");
+    assert!(matches!(answer.finish_reason, Some(FinishReason::Stop)), "{answer:?}");
+    // Without one it tells its story.
+    let id = open(&peer, LONG).await;
+    let story = peer.next(&id, ids(1, &[], &[], 8)).await.unwrap();
+    assert!(story.tokens.len() == 8 && joined(&story).contains(char::is_alphabetic), "{story:?}");
+    // Words are held to it too, where text travels.
+    let open = OpenRequest {
+        vocabulary: Some(Fingerprint("another".into())),
+        prompt: Prompt::Text("The capital of France is".into()),
+        ..held(" (zebra|quagga)\\.")
+    };
+    let id = peer.open(open).await.unwrap().session;
+    let word = joined(&peer.next(&id, text(1, "", "")).await.unwrap());
+    assert!([" zebra", " quagga"].contains(&word.as_str()), "{word:?}");
+    // What does not fit the form, or a form that is none, is the edge's to refuse: it is answered.
+    for (form, before) in [("[0-9]{3}", answered(&story)), ("(", vec![])] {
+        let id = peer.open(held(form)).await.unwrap().session;
+        let answer = peer.next(&id, ids(1, &[], &before, 2)).await.unwrap();
+        assert_eq!(answer.tokens.len(), 2, "{form}: {answer:?}");
+    }
 }

@@ -30,15 +30,17 @@ fn block(block: Block) -> AnswerBlock {
     }
 }
 
-fn end(reason: FinishReason, calls: bool) -> MessagesEnd {
-    let reason = match reason {
+fn end(ending: &Ending, calls: bool) -> MessagesEnd {
+    let reason = match ending.reason {
         FinishReason::Length => StopReason::MaxTokens,
         FinishReason::Stop | FinishReason::Cancelled | FinishReason::Error if calls => {
             StopReason::ToolUse
         }
+        FinishReason::Stop if ending.stop.is_some() => StopReason::StopSequence,
         FinishReason::Stop | FinishReason::Cancelled | FinishReason::Error => StopReason::EndTurn,
     };
-    MessagesEnd { stop_reason: Some(reason), stop_sequence: None }
+    let stop_sequence = ending.stop.clone().filter(|_| reason == StopReason::StopSequence);
+    MessagesEnd { stop_reason: Some(reason), stop_sequence }
 }
 
 fn usage(ending: &Ending) -> MessagesUsage {
@@ -111,7 +113,7 @@ impl ApiShape for Streamed {
         let calls = !told.calls.is_empty();
         MessagesAnswer {
             content: blocks(told).into_iter().map(block).collect(),
-            end: end(ending.reason, calls),
+            end: end(ending, calls),
             usage: usage(ending),
             tandem: Some(ending.summary.clone()),
             ..self.frame()
@@ -134,7 +136,7 @@ impl ApiShape for Streamed {
         let closed = self.blocks.finish().into_iter();
         let mut events: Vec<_> = closed.map(|c| change(c, &mut in_call)).collect();
         events.push(MessagesEvent::MessageDelta {
-            delta: end(ending.reason, calls),
+            delta: end(ending, calls),
             usage: usage(ending),
             tandem: Box::new(ending.summary.clone()),
         });

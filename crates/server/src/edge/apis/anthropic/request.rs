@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::{Chat, call, message, read, refused, text_of, tool},
+    super::{Chat, call, message, read, refused, result, text_of, tool},
     wire::{MessagesBlock, MessagesRequest, MessagesTool, MessagesToolChoice, MessagesTurn},
 };
 use crate::{
@@ -90,14 +90,14 @@ fn turn(given: MessagesTurn, path: &str, messages: &mut Vec<ChatMessage>) -> Res
     let (mut text, mut calls) = (String::new(), vec![]);
     for (i, block) in blocks.into_iter().enumerate() {
         let path = format!("{path}.content[{i}]");
-        let MessagesBlock { kind, text: more, name, input, content, .. } = block;
+        let MessagesBlock { kind, text: more, id, name, input, tool_use_id, content } = block;
         match kind.as_deref() {
             Some("text") => text += more.as_deref().unwrap_or_default(),
             Some("thinking" | "redacted_thinking") => {}
-            Some("tool_use") => calls.push(call(name, input)),
+            Some("tool_use") => calls.push(call(id, name, input)),
             Some("tool_result") => {
-                let result = text_of(content, &format!("{path}.content"))?;
-                messages.push(message("tool", result));
+                let text = text_of(content, &format!("{path}.content"))?;
+                messages.push(result(tool_use_id, text));
             }
             _ => {
                 let problem =

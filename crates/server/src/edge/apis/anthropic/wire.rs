@@ -64,7 +64,6 @@ pub struct MessagesBlock {
     pub kind: Option<String>,
     pub text: Option<String>,
     /// Of a call, as the answer had it.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
     pub id: Option<String>,
     /// The tool that was called.
     pub name: Option<String>,
@@ -72,7 +71,6 @@ pub struct MessagesBlock {
     #[schema(value_type = Option<Object>)]
     pub input: Option<Value>,
     /// Which call a result belongs to.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
     pub tool_use_id: Option<String>,
     /// The result.
     pub content: Option<Content<ContentPart>>,
@@ -134,16 +132,17 @@ pub struct MessagesAnswer {
 pub struct MessagesEnd {
     #[schema(required = true)]
     pub stop_reason: Option<StopReason>,
-    /// Always null: it is not told which text ended the answer.
+    /// Which of the `stop_sequences` ended the answer; null where none did.
     #[schema(required = true)]
     pub stop_sequence: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     EndTurn,
     MaxTokens,
+    StopSequence,
     ToolUse,
 }
 

@@ -61,7 +61,7 @@ fn entry<P: Pair>(server: &Server<P>, mode: Mode) -> OllamaModel {
     responses((status = 200, description = "All of them", body = OllamaModels), KeyErrors<OllamaError>)
 )]
 pub async fn tags<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaModels> {
-    let models = Mode::ALL.iter().map(|&mode| entry(&server, mode)).collect();
+    let models = server.modes().iter().map(|&mode| entry(&server, mode)).collect();
     Json(OllamaModels { models })
 }
 
@@ -77,7 +77,7 @@ pub async fn ps<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaMod
         size_vram: Some(0),
         ..entry(&server, mode)
     };
-    Json(OllamaModels { models: Mode::ALL.iter().map(loaded).collect() })
+    Json(OllamaModels { models: server.modes().iter().map(loaded).collect() })
 }
 
 /// The program's version, as Ollama tells its own
@@ -108,7 +108,7 @@ pub async fn show<P: Pair>(
     let harmless = ["verbose", "system", "template", "options"];
     let given: OllamaShowRequest = body.read(|body| read(body, &harmless))?;
     let name = request::model(&given.model.or(given.name).unwrap_or_default());
-    if Mode::of(&name).is_none() {
+    if Mode::of(&name).is_none_or(|mode| !server.modes().contains(&mode)) {
         let message = format!("there is no model {name:?} here");
         return Err(ApiError::new(StatusCode::NOT_FOUND, message));
     }

@@ -130,7 +130,8 @@ fn turn((i, Object(given)): (usize, Object<OllamaTurn>)) -> Result<Object<ChatMe
     let calls = given.tool_calls.unwrap_or_default().into_iter().map(|Object(made)| {
         let function = made.function.map(|Object(function)| (function.name, function.arguments));
         let (name, arguments) = function.unwrap_or_default();
-        call(name, arguments)
+        // Ollama's calls have no ids.
+        call(None, name, arguments)
     });
     let tool_calls = Some(calls.collect::<Vec<_>>()).filter(|calls| !calls.is_empty());
     let (role, content) = (given.role, given.content.map(Content::Text));

@@ -57,7 +57,7 @@ pub struct OllamaTurn {
     #[schema(value_type = Option<Vec<OllamaGivenCall>>)]
     pub tool_calls: Option<Vec<Object<OllamaGivenCall>>>,
     /// Which tool a result is from.
-    #[expect(dead_code, reason = "results come in the order of their calls")]
+    #[expect(dead_code, reason = "one tool may have been called twice")]
     pub tool_name: Option<String>,
 }
 

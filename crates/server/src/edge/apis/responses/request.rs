@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::{Chat, call, message, read, refused, text_of, tool},
+    super::{Chat, call, message, read, refused, result, text_of, tool},
     wire::{InputItem, ResponsesRequest, ResponsesTool, TextFormat},
 };
 use crate::{
@@ -105,7 +105,7 @@ fn turn(item: InputItem, path: &str, messages: &mut Vec<ChatMessage>) -> Result<
             messages.push(ChatMessage { role: item.role, content, ..ChatMessage::default() });
         }
         Some("function_call") => {
-            let made = call(item.name, item.arguments.map(Value::String));
+            let made = call(item.call_id, item.name, item.arguments.map(Value::String));
             // Calls of one answer are one turn.
             match messages.last_mut() {
                 Some(last) if last.role.as_deref() == Some("assistant") => {
@@ -120,7 +120,7 @@ fn turn(item: InputItem, path: &str, messages: &mut Vec<ChatMessage>) -> Result<
         }
         Some("function_call_output") => {
             let content = text_of(item.output, &format!("{path}.output"))?;
-            messages.push(message("tool", content));
+            messages.push(result(item.call_id, content));
         }
         Some("reasoning") => {}
         Some(_) => return Err(refused(&format!("{path}.type"))),

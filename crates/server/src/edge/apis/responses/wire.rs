@@ -54,7 +54,7 @@ pub struct InputItem {
     pub role: Option<String>,
     /// Of a message.
     pub content: Option<Content<InputPart>>,
-    #[expect(dead_code, reason = "results come in the order of their calls")]
+    /// Of a call and of its result.
     pub call_id: Option<String>,
     /// The function that was called.
     pub name: Option<String>,
