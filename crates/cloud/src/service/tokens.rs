@@ -41,7 +41,7 @@ impl Default for Tokenizing {
 impl Tokenizing {
     /// Does what takes long, on a thread of its own, when it is its turn. Whoever goes away while it
     /// waits costs nothing more.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
