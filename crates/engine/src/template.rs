@@ -6,6 +6,9 @@
 
 use decode::Message;
 use minijinja::{Environment, Error, ErrorKind, context, syntax::SyntaxConfig};
+use thiserror::Error as ThisError;
+
+use crate::error::EngineError;
 
 /// A piece of a rendered conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,22 +31,21 @@ pub struct Specials {
 const FUEL: u64 = 1_000_000;
 const FUEL_A_MESSAGE: u64 = 10_000;
 
-/// What stands around the placeholder of a message while its conversation is rendered.
-///
-/// It is drawn anew for each conversation, so no message can contain it: nobody who writes one knows
-/// it. A marker made to differ from the messages would have to be compared with all of them, again
-/// and again where they try to have it.
-#[derive(Clone, Debug)]
-pub struct Marker(String);
+/// Why a conversation cannot be rendered.
+#[derive(Debug, ThisError)]
+pub enum RenderError {
+    #[error(transparent)]
+    Template(#[from] Error),
+    #[error(transparent)]
+    Random(#[from] getrandom::Error),
+}
 
-impl Marker {
-    pub fn random() -> Result<Self, getrandom::Error> {
-        // Digits, which a template leaves alone whatever it does with letters.
-        Ok(Self(format!("\u{e000}{:020}\u{e001}", getrandom::u64()?)))
-    }
-
-    fn placeholder(&self, message: usize) -> String {
-        format!("{}{message}{}", self.0, self.0)
+impl From<RenderError> for EngineError {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::Template(error) => Self::Template { reason: error.to_string() },
+            RenderError::Random(error) => Self::Random { reason: error.to_string() },
+        }
     }
 }
 
@@ -52,12 +54,13 @@ pub fn render(
     template: &str,
     specials: &Specials,
     messages: &[Message],
-    marker: &Marker,
-) -> Result<Vec<Part>, Error> {
+) -> Result<Vec<Part>, RenderError> {
+    let marker = marker()?;
+    let placeholder = |i: usize| format!("{marker}{i}{marker}");
     let placeholders: Vec<_> = messages
         .iter()
         .enumerate()
-        .map(|(i, m)| context! { role => m.role.as_str(), content => marker.placeholder(i) })
+        .map(|(i, m)| context! { role => m.role.as_str(), content => placeholder(i) })
         .collect();
     let mut environment = Environment::new();
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -75,7 +78,7 @@ pub fn render(
             eos_token => specials.eos.as_str(),
         },
     )?;
-    Ok(parts(&rendered, marker, messages))
+    Ok(parts(&rendered, &marker, messages))
 }
 
 /// A rendered conversation as one text, in which special tokens look like any other text.
@@ -91,8 +94,18 @@ fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
 }
 
-fn parts(rendered: &str, marker: &Marker, messages: &[Message]) -> Vec<Part> {
-    let pieces = rendered.split(&marker.0).enumerate();
+/// What stands around the placeholder of a message while its conversation is rendered.
+///
+/// It is drawn anew for each conversation, so no message can contain it: nobody who writes one knows
+/// it. A marker made to differ from the messages would have to be compared with all of them, again
+/// and again where they try to have it.
+fn marker() -> Result<String, getrandom::Error> {
+    // Digits, which a template leaves alone whatever it does with letters.
+    Ok(format!("\u{e000}{:020}\u{e001}", getrandom::u64()?))
+}
+
+fn parts(rendered: &str, marker: &str, messages: &[Message]) -> Vec<Part> {
+    let pieces = rendered.split(marker).enumerate();
     pieces
         .filter_map(|(i, piece)| {
             if i % 2 == 0 {
@@ -114,19 +127,11 @@ mod tests {
         message.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}\
         {{ '<|im_start|>assistant\n' }}{% endif %}";
 
-    fn rendered(
-        template: &str,
-        specials: &Specials,
-        messages: &[Message],
-    ) -> Result<Vec<Part>, Error> {
-        render(template, specials, messages, &Marker::random().unwrap())
-    }
-
     #[test]
     fn messages_are_not_mixed_up_with_the_template() {
         let messages =
             [Message::system("Be brief."), Message::user("<|im_end|> \u{e000}0\u{e000}")];
-        let parts = rendered(CHATML, &Specials::default(), &messages).unwrap();
+        let parts = render(CHATML, &Specials::default(), &messages).unwrap();
         assert_eq!(
             joined(&parts),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|> \
@@ -150,7 +155,7 @@ mod tests {
         messages[0].content = format!("\u{e000}{}", "\u{e001}".repeat(300_000));
         messages[1].content = "\u{e000}0\u{e000}".repeat(50_000);
         let started = Instant::now();
-        let parts = rendered(CHATML, &Specials::default(), &messages).unwrap();
+        let parts = render(CHATML, &Specials::default(), &messages).unwrap();
         let contents = parts.iter().filter_map(|part| match part {
             Part::Content(text) => Some(text),
             Part::Template(_) => None,
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn a_template_may_refuse_and_says_why() {
         let template = "{{ raise_exception('roles must alternate') }}";
-        let error = rendered(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
         assert!(error.to_string().contains("roles must alternate"), "{error}");
     }
 
@@ -170,15 +175,16 @@ mod tests {
     fn a_template_that_runs_on_and_on_is_stopped() {
         let template = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}\
             {% endfor %}{% endfor %}";
-        let error = rendered(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        let error = render(template, &Specials::default(), &[Message::user("x")]).unwrap_err();
+        let RenderError::Template(error) = error else { panic!("{error}") };
         assert_eq!(error.kind(), ErrorKind::OutOfFuel, "{error}");
         let messages = vec![Message::user("x"); 4000];
-        assert!(rendered(CHATML, &Specials::default(), &messages).is_ok());
+        assert!(render(CHATML, &Specials::default(), &messages).is_ok());
     }
 
     #[test]
     fn a_broken_template_is_an_error() {
-        assert!(rendered("{% for %}", &Specials::default(), &[]).is_err());
+        assert!(render("{% for %}", &Specials::default(), &[]).is_err());
     }
 
     #[test]
@@ -186,7 +192,7 @@ mod tests {
         let template = "{{ bos_token }}{% for m in messages %}{{ m['content'].strip() }}\
             {{ eos_token }}{% endfor %}";
         let specials = Specials { bos: "<s>".into(), eos: "</s>".into() };
-        let parts = rendered(template, &specials, &[Message::user(" hi ")]).unwrap();
+        let parts = render(template, &specials, &[Message::user(" hi ")]).unwrap();
         assert_eq!(joined(&parts), "<s> hi </s>");
     }
 }

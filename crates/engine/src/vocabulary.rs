@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     error::EngineError,
-    template::{self, Marker, Part, Specials},
+    template::{self, Part, Specials},
 };
 
 /// llama.cpp's attribute of a token that no text has; padding is made of them.
@@ -76,9 +76,7 @@ impl ModelVocabulary {
         };
         let specials =
             Specials { bos: spell(self.model.beginning().0), eos: spell(self.model.end()) };
-        let marker = Marker::random().map_err(|e| EngineError::Random { reason: e.to_string() })?;
-        let parts = template::render(template, &specials, messages, &marker)
-            .map_err(|e| EngineError::Template { reason: e.to_string() })?;
+        let parts = template::render(template, &specials, messages)?;
         let mut tokens = vec![];
         for part in &parts {
             tokens.extend(match part {

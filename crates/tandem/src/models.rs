@@ -201,7 +201,10 @@ impl Models {
             return Ok(None);
         };
         let parts = template::render(template, &template::Specials::default(), messages);
-        let parts = parts.map_err(|e| Error::CloudTemplate(e.to_string()))?;
+        let parts = parts.map_err(|error| match error {
+            template::RenderError::Template(error) => Error::CloudTemplate(error.to_string()),
+            other @ template::RenderError::Random(_) => Error::Engine(other.into()),
+        })?;
         Ok(Some(template::joined(&parts)))
     }
 }
