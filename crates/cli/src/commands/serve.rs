@@ -30,7 +30,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     allowed(&args, args.generate.mode)?;
     let hangups = Hangups::listen()?;
     let listening = &args.listening;
-    keys(listening)?;
+    keys_of(listening)?;
     let (tls, scheme) = listening.tls.config()?;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)
