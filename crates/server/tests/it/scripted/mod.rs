@@ -19,7 +19,9 @@ use engine::{Grammar, GrammarCompiler};
 use reqwest::{Client, Response, StatusCode};
 use router::RouterKind;
 use serde_json::{Value, json};
-use tandem::{CloudLocation, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem};
+use tandem::{
+    CloudLocation, CloudState, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem,
+};
 use tandem_server::{
     edge::{Allowed, Config, Cors, Server, ServerInfo, app},
     http::{BodyLimits, Keys},
@@ -133,6 +135,7 @@ pub struct Scripted {
     pub queue: usize,
     /// Whether its models cannot be used any more.
     pub failed: Arc<AtomicBool>,
+    pub cloud_state: Option<CloudState>,
 }
 
 impl Default for Scripted {
@@ -148,6 +151,7 @@ impl Default for Scripted {
             seats: 4,
             queue: 64,
             failed: Arc::default(),
+            cloud_state: None,
         }
     }
 }
@@ -168,6 +172,10 @@ impl Pair for Scripted {
 
     fn has_cloud(&self) -> bool {
         true
+    }
+
+    fn cloud_state(&self) -> Option<CloudState> {
+        self.cloud_state
     }
 
     fn context(&self) -> usize {
