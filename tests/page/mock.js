@@ -24,6 +24,7 @@ const ABOUT = {
   version: "0.2.0",
   edge: { name: "SmolLM2-135M-Instruct" },
   cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "remote" },
+  cloud_state: "ready",
   router: { name: "top1", trained: false },
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
   policy: { threshold: 0.2 },
@@ -64,11 +65,11 @@ function check(body) {
   if (!/^(system )?(user assistant )*user$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
 }
 
-/** Starts the mock; `requests` and `aborted` tell what it saw. */
+/** Starts the mock; `requests` and `aborted` tell what it saw, and `about` is what it says of itself. */
 export async function start({ key = null, port = 0, about = {} } = {}) {
-  const mock = { requests: [], aborted: 0, refusals: 0 };
-  const busyOnce = new Set();
   const state = { ...ABOUT, ...about };
+  const mock = { requests: [], aborted: 0, refusals: 0, about: state };
+  const busyOnce = new Set();
 
   async function chat(request, response) {
     const body = await bodyOf(request);

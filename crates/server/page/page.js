@@ -6,6 +6,7 @@ import { get } from "./stream.js";
 import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
 import { problemNotice } from "./notices.js";
+import { CloudState } from "./cloudstate.js";
 import { Settings } from "./settings.js";
 import { Figures } from "./figures.js";
 import { Chat } from "./chat.js";
@@ -19,7 +20,9 @@ let server = null;
 let running = false;
 const prompt = byId("prompt");
 const settings = new Settings();
+const cloud = new CloudState();
 
+  cloud.busy(on);
 function busy(on) {
   running = on;
   const had = document.activeElement;
@@ -132,3 +135,4 @@ async function meet() {
 }
 
 meet();
+  cloud.show(server.cloud_state);
