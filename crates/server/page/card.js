@@ -23,7 +23,7 @@ export function reason(token, answer) {
   const choice = answer.summary ?? answer.choice;
   const trust = typeof token.score === "number" ? score(token.score) : null;
   if (token.source === "plain") return "The server sent this text without a trace.";
-  if (token.source === "fallback") return "The cloud was wanted here and could not be had, so the device's own token was kept.";
+  if (token.source === "fallback") return "The cloud should have been asked here but could not be reached, so the device's own token was kept.";
   if (mode === "large") return "In large mode the cloud writes everything.";
   if (mode === "small") return "In small mode the cloud is never asked.";
   if (trust === null) return token.source === "cloud" ? "The cloud was asked for this word." : "The device's token was kept.";

@@ -34,7 +34,7 @@ export function remarks(answer) {
   const error = answer.summary?.cloud_error;
   if (error) {
     const kept = answer.counts.fallback;
-    said.push(`The cloud could not be had: ${error.replace(/\.$/, "")}. ${kept > 0 ? `The device wrote ${count(kept, "token")} in its place.` : ""}`.trim());
+    said.push(`The cloud could not be reached: ${error.replace(/\.$/, "")}. ${kept > 0 ? `The device wrote ${count(kept, "token")} instead.` : ""}`.trim());
   }
   if (answer.state === "stopped") said.push(answer.tokens.length > 0 ? "Stopped. The text so far is kept." : "Stopped before the first token.");
   else if (answer.finish === "length") said.push("Cut off at the longest answer allowed. Under More you can allow a longer one.");
