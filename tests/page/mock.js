@@ -8,7 +8,7 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { join } from "node:path";
-import { stats, trace } from "./answers.js";
+import { CALL, stats, trace } from "./answers.js";
 
 const PAGE = fileURLToPath(new URL("../../crates/server/page/", import.meta.url));
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
@@ -62,7 +62,7 @@ function check(body) {
   }
   if (!/^tandem-(small|joint|large)$/.test(body.model)) throw new Refusal(404, `the model ${body.model} does not exist`);
   const roles = body.messages.map((m) => m.role).join(" ");
-  if (!/^(system )?(user assistant )*user$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
+  if (!/^(system )?(user assistant |(tool )+assistant )*(user|tool( tool)*)$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
 }
 
 /** Starts the mock; `requests` and `aborted` tell what it saw, and `about` is what it says of itself. */
@@ -94,7 +94,8 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
     const settings = { mode: body.tandem?.mode ?? body.model.replace("tandem-", ""), ...body.tandem };
     let tokens = trace(prompt, settings);
     const limit = body.max_tokens ?? Infinity;
-    const finish = tokens.length > limit ? "length" : "stop";
+    const calls = prompt.startsWith("mock:call") && body.tools !== undefined;
+    const finish = tokens.length > limit ? "length" : calls ? "tool_calls" : "stop";
     tokens = tokens.slice(0, limit);
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
     let gone = false;
@@ -124,7 +125,14 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
       }
       if (fast ? index % 20 === 0 : true) await sleep(fast ? 8 : pace(token));
       const traced = body.tandem?.trace && !prompt.startsWith("mock:plain");
-      chunk({ content: token.text }, null, traced ? { tokens: [token] } : undefined);
+      // The text of a call is in the trace alone.
+      const delta = calls && index >= CALL.from ? {} : { content: token.text };
+      chunk(delta, null, traced ? { tokens: [token] } : undefined);
+    }
+    if (calls) {
+      const part = (more) => chunk({ tool_calls: [{ index: 0, ...more }] }, null);
+      part({ id: "call_1", type: "function", function: { name: CALL.name, arguments: "" } });
+      for (const piece of CALL.arguments.match(/.{1,6}/g)) part({ function: { arguments: piece } });
     }
     chunk({}, finish, {
       mode: settings.mode,

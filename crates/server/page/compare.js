@@ -3,12 +3,13 @@
 import { make, byId } from "./dom.js";
 import { Answer } from "./answer.js";
 import { generate } from "./generate.js";
-import { TokenView, tally } from "./tokens.js";
+import { TokenView, layoutSwitch, tally } from "./tokens.js";
 import { SplitChart } from "./charts.js";
 import { SentList } from "./figures.js";
 import { problemNotice, remarks } from "./notices.js";
 import { copy } from "./copy.js";
 import { policyName, bytes, duration, percent } from "./format.js";
+import { said } from "./message.js";
 
 const MODES = [
   ["small", "Small", "the device alone"],
@@ -52,21 +53,21 @@ export class Compare {
   }
 
   /** Runs the three, one after another: at once they would slow each other down. */
-  async run(text) {
+  async run(message) {
     const abort = new AbortController();
     this.#abort = abort;
     this.busy(true);
-    const asked = make("p", { class: "asked", dir: "auto" }, text);
+    const asked = make("p", { class: "asked", dir: "auto" }, [message.text, message.file?.name].filter(Boolean).join("\n"));
     byId("compare-words").replaceWith(make("div", { id: "compare-words" }, asked));
     const lanes = MODES.map(([mode, name, words]) => this.#lane(mode, name, words));
     this.root.replaceChildren(...lanes.map((lane) => lane.element));
     this.scroller.scrollTop = 0;
-    for (const lane of lanes) await this.#fill(lane, text, abort.signal);
+    for (const lane of lanes) await this.#fill(lane, message, abort.signal);
     this.busy(false);
     this.#abort = null;
     const done = lanes.filter((lane) => lane.answer.state === "done");
-    const said = done.map(({ answer, name }) => `${name}: ${duration(answer.total)}, ${percent(answer.share)} from the cloud`);
-    if (said.length > 0) byId("said").append(make("p", {}, `Comparison finished. ${said.join(". ")}.`));
+    const results = done.map(({ answer, name }) => `${name}: ${duration(answer.total)}, ${percent(answer.share)} from the cloud`);
+    if (results.length > 0) byId("said").append(make("p", {}, `Comparison finished. ${results.join(". ")}.`));
   }
 
   stop() {
@@ -82,7 +83,7 @@ export class Compare {
     return lane;
   }
 
-  async #fill(lane, text, signal) {
+  async #fill(lane, message, signal) {
     const { answer, view, foot } = lane;
     if (signal.aborted) {
       answer.end("stopped");
@@ -92,13 +93,14 @@ export class Compare {
         view.update();
         if (answer.state === "streaming" && foot.firstChild) foot.replaceChildren();
       };
-      await generate(answer, [{ role: "user", content: text }], { signal, changed });
+      await generate(answer, said(message), { signal, changed });
     }
-    this.#finish(lane, text);
+    this.#finish(lane, message);
   }
 
-  #finish(lane, text) {
-    const { answer, foot } = lane;
+  #finish(lane, message) {
+    const { answer, view, foot } = lane;
+    const readable = view.arrange();
     foot.replaceChildren();
     if (answer.tokens.length > 0) {
       const split = new SplitChart({ legend: true });
@@ -107,18 +109,18 @@ export class Compare {
       sent.draw(answer, this.place());
       const copying = make("button", { type: "button", class: "quiet small", onclick: () => copy(answer.text, copying) }, "Copy");
       foot.append(
-        make("p", { class: "facts" }, ...tally(answer.counts), copying),
+        make("p", { class: "facts" }, ...tally(answer.counts), copying, readable && layoutSwitch(view)),
         facts(answer),
         split.element,
         make("details", {}, make("summary", {}, "What left this device"), sent.element),
       );
     }
     foot.append(...remarks(answer).map((remark) => make("p", { class: "notice" }, remark)));
-    if (answer.problem) foot.append(problemNotice(answer.problem, () => this.#again(lane, text)));
+    if (answer.problem) foot.append(problemNotice(answer.problem, () => this.#again(lane, message)));
   }
 
   /** One column once more. */
-  async #again(lane, text) {
+  async #again(lane, message) {
     if (this.#abort) return;
     const abort = new AbortController();
     this.#abort = abort;
@@ -126,7 +128,7 @@ export class Compare {
     const [mode, name, words] = MODES.find(([, name]) => name === lane.name);
     const fresh = this.#lane(mode, name, words);
     lane.element.replaceWith(fresh.element);
-    await this.#fill(fresh, text, abort.signal);
+    await this.#fill(fresh, message, abort.signal);
     this.busy(false);
     this.#abort = null;
   }

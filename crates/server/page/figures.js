@@ -44,7 +44,7 @@ export class SentList {
           "li",
           {},
           make("p", {}, "For ", make("code", {}, visible(word)), `, token ${ask.index + 1}: ${bytes(ask.bytes)}`),
-          make("pre", { dir: "auto", tabindex: 0, "aria-label": `Text sent for token ${ask.index + 1}` }, ask.text === "" ? "(nothing new)" : ask.text),
+          make("pre", { dir: "auto", role: "group", tabindex: 0, "aria-label": `Text sent for token ${ask.index + 1}` }, ask.text === "" ? "(nothing new)" : ask.text),
         ),
       );
     }

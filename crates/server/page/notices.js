@@ -38,6 +38,7 @@ export function remarks(answer) {
   }
   if (answer.state === "stopped") said.push(answer.tokens.length > 0 ? "Stopped. The text so far is kept." : "Stopped before the first token.");
   else if (answer.finish === "length") said.push("Cut off at the longest answer allowed. Under More you can allow a longer one.");
-  else if (answer.state === "done" && answer.text === "") said.push("The answer is empty.");
+  else if (answer.state === "failed" && !answer.problem) said.push("The answer broke off.");
+  else if (answer.state === "done" && answer.text === "" && answer.calls.length === 0) said.push("The answer is empty.");
   return said;
 }

@@ -6,6 +6,7 @@ import { shareOf, thresholdAt } from "./shares.js";
 
 const FIRST_BUDGET = 0.1;
 const FIRST_THRESHOLD = 0.2;
+const TOOLS_WANTED = 'This must be a list in JSON, as in the API: [{"type": "function", "function": {"name": …}}]';
 
 /** Reads the controls below the conversation. What it gives out is a copy: a running answer keeps its own. */
 export class Settings {
@@ -29,6 +30,7 @@ export class Settings {
     this.modes.addEventListener("change", () => this.#show());
     byId("router").addEventListener("change", () => this.#show());
     byId("more").addEventListener("click", () => this.#toggle());
+    byId("tools").addEventListener("input", () => this.#toolsWords(""));
     this.#show();
   }
 
@@ -99,7 +101,35 @@ export class Settings {
       onCloudError: byId("on-cloud-error").value || undefined,
       maxTokens: this.#maxTokens(),
       system: byId("system").value.trim() || undefined,
+      form: byId("form").value || undefined,
+      tools: this.#tools() ?? undefined,
     };
+  }
+
+  /** The tools that are offered; undefined for none, null where they cannot be read. */
+  #tools() {
+    const text = byId("tools").value.trim();
+    if (text === "") return undefined;
+    try {
+      const tools = JSON.parse(text);
+      return Array.isArray(tools) ? tools : null;
+    } catch {
+      return null;
+    }
+  }
+
+  #toolsWords(words) {
+    byId("tools-words").textContent = words;
+    byId("tools").setAttribute("aria-invalid", String(words !== ""));
+  }
+
+  /** Whether the next message can go out. If not, what is wrong is said where it is set. */
+  check() {
+    if (this.#tools() !== null) return true;
+    if (this.more.hidden) this.#toggle();
+    this.#toolsWords(TOOLS_WANTED);
+    byId("tools").focus();
+    return false;
   }
 
   /** A whole number within the server's context; undefined when none is set. */
@@ -127,6 +157,6 @@ export class Settings {
     if (!this.comparing && this.mode === "small") return "Next message: the device writes alone. Nothing leaves it.";
     if (!this.comparing && this.mode === "large") return "Next message: the cloud writes everything and reads the whole conversation.";
     const next = this.comparing ? "Joint, next run" : "Next message";
-    return budget ? `${next}: near ${value} of the tokens from the cloud.` : `${next}: the cloud is asked where trust is below ${value}.`;
+    return budget ? `${next}: about ${value} of the tokens from the cloud.` : `${next}: the cloud is asked where trust is below ${value}.`;
   }
 }
