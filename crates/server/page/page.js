@@ -20,7 +20,7 @@ import { watchCard, closeCard } from "./card.js";
 let server = null;
 let running = false;
 const prompt = byId("prompt");
-const settings = new Settings();
+const settings = new Settings({ changed: () => compare.blank() });
 const cloud = new CloudState();
 const store = new Store();
 const attachment = new Attachment(() => server?.limits?.context);
