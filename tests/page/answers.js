@@ -8,6 +8,12 @@ const PACK =
 const MARKUP =
   '<img src=x onerror="window.hacked = true"><script>window.hacked = true</script> <b>bold</b> &amp; <a href="javascript:window.hacked = true">here</a>';
 
+const RECORD = '{"name": "Ada", "born": {"year": 1815}, "fields": ["algebra", "<b>engines</b>"]}';
+const LOOK = "Let me look.\n";
+
+/** A call of a tool: what is called, and the first of its tokens. */
+export const CALL = { name: "get_weather", arguments: '{"city": "Rome", "days": 2}', from: 5 };
+
 /** The text for a prompt. `mock:` asks for something particular. */
 export function textFor(prompt) {
   const [, kind, size] = /^mock:(\w+)\s*(\d*)/.exec(prompt) ?? [];
@@ -17,6 +23,8 @@ export function textFor(prompt) {
   if (kind === "unbroken") return "W".repeat(1500);
   if (kind === "emoji") return "A wave 👋 here.";
   if (kind === "empty") return "";
+  if (kind === "json") return RECORD;
+  if (kind === "call") return `${LOOK}<tool_call>\n{"name": "${CALL.name}", "arguments": ${CALL.arguments}}\n</tool_call>`;
   return /tip|tour|pack/i.test(prompt) ? PACK : ICE;
 }
 
@@ -71,6 +79,8 @@ export function trace(prompt, { mode, threshold, budget }) {
       token.sent = since;
       since = "";
     }
+    // What a form forces is not asked for.
+    if (prompt.startsWith("mock:json") && index === 0) token.constrained = "forced";
     since += p.text;
     return token;
   });

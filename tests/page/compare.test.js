@@ -61,6 +61,38 @@ test("stop ends the running column and those behind it", () =>
     if (mock) assert.equal(mock.requests.length, 1);
   }));
 
+test("two budgets side by side", () =>
+  withPage(async (page, mock) => {
+    if (REAL) await shorten(page, 16);
+    await page.getByRole("button", { name: "Compare" }).first().click();
+    await page.locator("#ways input[value=budgets]").check();
+    assert.equal(await page.locator("#compare-title").textContent(), "One prompt, two budgets");
+    assert.ok(await page.locator("#bar").isHidden(), "each column has a slider of its own");
+    await page.locator("#budget-first").fill("0.02");
+    await page.locator("#budget-second").fill("0.4");
+    assert.match(await page.locator("#budget-second-value").textContent(), /^40\s%$/);
+    await send(page, QUESTION);
+    await finished(page);
+    const lanes = page.locator(".lane");
+    assert.equal(await lanes.count(), 2);
+    assert.match(await lanes.nth(0).locator("h3").first().textContent(), /First budget.*2\s%/);
+    assert.match(await lanes.nth(1).locator("h3").first().textContent(), /Second budget.*40\s%/);
+    const tops = await lanes.evaluateAll((all) => all.map((lane) => lane.getBoundingClientRect().top));
+    assert.equal(tops[0], tops[1], "side by side");
+    if (mock) {
+      const clouds = (lane) => lane.locator(".token.cloud[data-index]").count();
+      assert.ok((await clouds(lanes.nth(1))) > (await clouds(lanes.nth(0))));
+      assert.deepEqual(mock.requests.map((r) => r.tandem), [
+        { mode: "joint", trace: true, budget: 0.02 },
+        { mode: "joint", trace: true, budget: 0.4 },
+      ]);
+    }
+    // Back to the modes, with the slider that is theirs.
+    await page.locator("#ways input[value=modes]").check();
+    assert.equal(await lanes.count(), 3);
+    assert.ok(await page.locator("#bar").isVisible());
+  }));
+
 scripted("one column's failure leaves the others, and can be tried again alone", () =>
   withPage(
     async (page, mock) => {

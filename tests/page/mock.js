@@ -8,7 +8,7 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { join } from "node:path";
-import { stats, trace } from "./answers.js";
+import { CALL, stats, trace } from "./answers.js";
 
 const PAGE = fileURLToPath(new URL("../../crates/server/page/", import.meta.url));
 const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
@@ -24,6 +24,7 @@ const ABOUT = {
   version: "0.2.0",
   edge: { name: "SmolLM2-135M-Instruct" },
   cloud: { name: "Qwen2.5-Coder-1.5B-Instruct", place: "remote" },
+  cloud_state: "ready",
   router: { name: "top1", trained: false },
   routers: ["top1", "margin", "entropy", "random", "never", "always"],
   policy: { threshold: 0.2 },
@@ -61,14 +62,14 @@ function check(body) {
   }
   if (!/^tandem-(small|joint|large)$/.test(body.model)) throw new Refusal(404, `the model ${body.model} does not exist`);
   const roles = body.messages.map((m) => m.role).join(" ");
-  if (!/^(system )?(user assistant )*user$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
+  if (!/^(system )?(user assistant |(tool )+assistant )*(user|tool( tool)*)$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
 }
 
-/** Starts the mock; `requests` and `aborted` tell what it saw. */
+/** Starts the mock; `requests` and `aborted` tell what it saw, and `about` is what it says of itself. */
 export async function start({ key = null, port = 0, about = {} } = {}) {
-  const mock = { requests: [], aborted: 0, refusals: 0 };
-  const busyOnce = new Set();
   const state = { ...ABOUT, ...about };
+  const mock = { requests: [], aborted: 0, refusals: 0, about: state };
+  const busyOnce = new Set();
 
   async function chat(request, response) {
     const body = await bodyOf(request);
@@ -93,7 +94,8 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
     const settings = { mode: body.tandem?.mode ?? body.model.replace("tandem-", ""), ...body.tandem };
     let tokens = trace(prompt, settings);
     const limit = body.max_tokens ?? Infinity;
-    const finish = tokens.length > limit ? "length" : "stop";
+    const calls = prompt.startsWith("mock:call") && body.tools !== undefined;
+    const finish = tokens.length > limit ? "length" : calls ? "tool_calls" : "stop";
     tokens = tokens.slice(0, limit);
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
     let gone = false;
@@ -123,7 +125,14 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
       }
       if (fast ? index % 20 === 0 : true) await sleep(fast ? 8 : pace(token));
       const traced = body.tandem?.trace && !prompt.startsWith("mock:plain");
-      chunk({ content: token.text }, null, traced ? { tokens: [token] } : undefined);
+      // The text of a call is in the trace alone.
+      const delta = calls && index >= CALL.from ? {} : { content: token.text };
+      chunk(delta, null, traced ? { tokens: [token] } : undefined);
+    }
+    if (calls) {
+      const part = (more) => chunk({ tool_calls: [{ index: 0, ...more }] }, null);
+      part({ id: "call_1", type: "function", function: { name: CALL.name, arguments: "" } });
+      for (const piece of CALL.arguments.match(/.{1,6}/g)) part({ function: { arguments: piece } });
     }
     chunk({}, finish, {
       mode: settings.mode,

@@ -38,6 +38,48 @@ for (const colorScheme of ["light", "dark"]) {
     ));
 }
 
+/** A file, tools that cannot be read, a laid out answer, a call with its field, and a state of the cloud. */
+async function furnish(page, mock) {
+  mock.about.cloud_state = "unreachable";
+  await page.locator("#more").click();
+  await page.locator("#tools").fill('[{"type": "function", "function": {"name": "get_weather"}}]');
+  await page.locator("#more").click();
+  await slide(page, 0.6);
+  await ask(page, "mock:json");
+  await page.waitForFunction(() => document.querySelector("#cloud-state").textContent !== "");
+  await page.locator("#file").setInputFiles({ name: `${"long-name-".repeat(12)}.txt`, mimeType: "text/plain", buffer: Buffer.from("W".repeat(400)) });
+  await page.locator("#attached").waitFor();
+  await ask(page, "mock:call and a file");
+  await page.locator(".said summary").last().click();
+  await page.locator(".results").waitFor();
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  scripted(`axe finds nothing: ${colorScheme}, conversations, files, JSON, calls and budgets`, () =>
+    withPage(
+      async (page, mock) => {
+        await furnish(page, mock);
+        await page.locator("#file").setInputFiles({ name: "x.bin", mimeType: "text/plain", buffer: Buffer.from([0, 1]) });
+        await page.locator("#attach-words").waitFor();
+        await page.locator("#more").click();
+        await page.locator("#tools").fill("{");
+        await send(page, "Hello");
+        assert.deepEqual(await violations(page), [], "answers, a refused file, tools that cannot be read");
+        await page.locator("#tools").fill("");
+        await page.locator("#chats").click();
+        assert.deepEqual(await violations(page), [], "conversations");
+        await page.locator("#chats-close").click();
+        await page.getByRole("button", { name: "Compare" }).first().click();
+        await page.locator("#ways input[value=budgets]").check();
+        assert.deepEqual(await violations(page), [], "two budgets");
+        await send(page, "mock:json");
+        await finished(page);
+        assert.deepEqual(await violations(page), [], "two budgets compared");
+      },
+      { colorScheme },
+    ));
+}
+
 scripted("axe finds nothing in problems, remarks and the key's dialog", () =>
   withPage(
     async (page) => {
@@ -86,6 +128,52 @@ test("keyboard alone: settings, message, stop, tokens, copy", () =>
     await page.keyboard.press("ArrowRight");
     await page.locator("#card").waitFor();
     await tabTo(/^Copy$/);
+  }));
+
+scripted("keyboard alone: conversations, a file, two budgets", () =>
+  withPage(async (page) => {
+    const at = () => page.evaluate(() => document.activeElement.id || document.activeElement.value || document.activeElement.textContent);
+    await ask(page, QUESTION);
+    await page.locator("#chats").focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Conversations" }).waitFor();
+    // The focus stays in the dialog, and every control shows it.
+    const seen = [];
+    for (let i = 0; i < 8; i += 1) {
+      assert.ok(await page.evaluate(() => document.activeElement.closest("#chats-dialog") !== null || document.activeElement === document.body), await at());
+      seen.push(await at());
+      await page.keyboard.press("Tab");
+    }
+    for (const wanted of [/^save-markdown$/, /^save-json$/, /^Why does ice float/, /^Delete$/, /^clear-chats$/, /^chats-close$/]) {
+      assert.ok(seen.some((name) => wanted.test(name)), `no way to ${wanted}: ${seen.join(", ")}`);
+    }
+    await page.keyboard.press("Escape");
+    assert.ok(await page.getByRole("dialog").isHidden());
+    assert.equal(await at(), "chats", "the focus is back");
+    await page.locator(".kept").waitFor({ state: "hidden" });
+    // A file is chosen by its button.
+    const chosen = page.waitForEvent("filechooser");
+    await page.locator("#attach").focus();
+    await page.keyboard.press("Enter");
+    await (await chosen).setFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("a") });
+    await page.locator("#attached").waitFor();
+    await page.locator("#detach").focus();
+    await page.keyboard.press("Enter");
+    assert.ok(await page.locator("#attached").isHidden());
+    // The switch and both sliders.
+    await page.locator("[data-goto=compare]").focus();
+    await page.keyboard.press("Enter");
+    await page.locator("#ways input[value=modes]").focus();
+    await page.keyboard.press("ArrowRight");
+    assert.ok(await page.locator("#ways input[value=budgets]").isChecked());
+    await page.keyboard.press("Tab");
+    assert.equal(await at(), "budget-first");
+    const before = await page.locator("#budget-first-value").textContent();
+    await page.keyboard.press("ArrowRight");
+    assert.notEqual(await page.locator("#budget-first-value").textContent(), before);
+    assert.equal(await page.locator("#budget-first").getAttribute("aria-valuetext"), await page.locator("#budget-first-value").textContent());
+    await page.keyboard.press("Tab");
+    assert.equal(await at(), "budget-second");
   }));
 
 scripted("a screen reader hears sentences, then the end, not each token", () =>
@@ -141,6 +229,37 @@ for (const [name, viewport] of [["360 wide", { width: 360, height: 740 }], ["320
         assert.ok(lefts.every((left) => left === lefts[0]), "columns are stacked");
         await page.locator("#more").tap();
         assert.deepEqual(await sideways(page), [], "settings");
+      },
+      { viewport, hasTouch: true, isMobile: true },
+    ));
+}
+
+for (const [name, viewport] of [["360 wide", { width: 360, height: 740 }], ["320 wide", { width: 320, height: 568 }]]) {
+  scripted(`no sideways scrolling in what is kept, attached, laid out or compared: ${name}`, () =>
+    withPage(
+      async (page, mock) => {
+        await furnish(page, mock);
+        assert.deepEqual(await sideways(page), [], "answers");
+        await page.locator("#more").tap();
+        assert.deepEqual(await sideways(page), [], "settings");
+        await page.locator("#more").tap();
+        await page.locator("#file").setInputFiles({ name: `${"w".repeat(90)}.txt`, mimeType: "text/plain", buffer: Buffer.from("text") });
+        await page.locator("#attached").waitFor();
+        assert.deepEqual(await sideways(page), [], "an attached file");
+        await page.locator("#file").setInputFiles({ name: `${"w".repeat(90)}.bin`, mimeType: "text/plain", buffer: Buffer.from([0]) });
+        await page.locator("#attach-words").waitFor();
+        assert.deepEqual(await sideways(page), [], "a refused file");
+        await page.locator("#new-chat").tap();
+        await ask(page, "W".repeat(300));
+        await page.locator("#chats").tap();
+        assert.deepEqual(await sideways(page), [], "conversations");
+        await page.locator("#chats-close").tap();
+        await page.getByRole("button", { name: "Compare" }).first().tap();
+        await page.locator("#ways input[value=budgets]").check();
+        assert.deepEqual(await sideways(page), [], "two budgets");
+        await send(page, "mock:json");
+        await finished(page);
+        assert.deepEqual(await sideways(page), [], "two budgets compared");
       },
       { viewport, hasTouch: true, isMobile: true },
     ));

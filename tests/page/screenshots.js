@@ -49,6 +49,19 @@ const scenes = {
     await ask(page, "mock:down");
   }],
   more: [{}, (page) => page.locator("#more").click()],
+  json: [{}, async (page) => {
+    await slide(page, 0.6);
+    await ask(page, "mock:json");
+  }],
+  conversations: [{}, async (page) => {
+    await chat(page);
+    await page.locator("#chats").click();
+  }],
+  budgets: [{ viewport: { width: 1280, height: 1000 } }, async (page) => {
+    await page.locator("[data-goto=compare]").click();
+    await page.locator("#ways input[value=budgets]").check();
+    await ask(page, QUESTION);
+  }],
   key: [{ mock: { key: "k" } }, (page) => page.locator("#key-dialog").waitFor()],
   "phone-welcome": [phone, async () => {}],
   phone: [phone, chat],
@@ -59,6 +72,18 @@ const scenes = {
   "phone-figures": [phone, async (page) => {
     await chat(page);
     await page.locator("[data-goto=figures]").tap();
+  }],
+  "phone-budgets": [phone, async (page) => {
+    await page.locator("[data-goto=compare]").tap();
+    await page.locator("#ways input[value=budgets]").check();
+  }],
+  "phone-more": [{ ...phone, mock: { about: { cloud_state: "loading" } } }, async (page) => {
+    await page.locator("#file").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") });
+    await page.locator("#more").tap();
+  }],
+  "phone-conversations": [{ ...phone, colorScheme: "dark" }, async (page) => {
+    await chat(page);
+    await page.locator("#chats").tap();
   }],
   "phone-compare": [{ ...phone, colorScheme: "dark" }, async (page) => {
     await page.locator("[data-goto=compare]").tap();

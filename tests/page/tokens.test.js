@@ -160,7 +160,7 @@ scripted("fallback is told in tint, card and remark", () =>
     const answer = await ask(page, "mock:down");
     const token = answer.locator(".token.fallback[data-index]").first();
     assert.match(await token.evaluate((e) => getComputedStyle(e).textDecorationStyle), /wavy/);
-    assert.match(await answer.textContent(), /The cloud could not be reached: the cloud did not answer within 10 s\. The device wrote 7 tokens in its place\./);
+    assert.match(await answer.textContent(), /The cloud could not be reached: the cloud did not answer within 10 s\. The device wrote 7 tokens instead\./);
     await token.hover();
     await page.locator("#card").waitFor();
     assert.match(await page.locator("#card").textContent(), /could not be reached, so the device's own token was kept/);

@@ -9,6 +9,10 @@ const { Answer, columnsOf } = await import(new URL("answer.js", page));
 const { refusal, retryAfter, words, Problem } = await import(new URL("problems.js", page));
 const { request } = await import(new URL("generate.js", page));
 const { shareOf, thresholdAt } = await import(new URL("shares.js", page));
+const { Store } = await import(new URL("store.js", page));
+const { blocks } = await import(new URL("readable.js", page));
+const { fileName, json, markdown } = await import(new URL("export.js", page));
+const { readText } = await import(new URL("attach.js", page));
 const { duration, percent, score, bytes, policyName, visible } = await import(new URL("format.js", page));
 
 test("events are the same however their text is cut", () => {
@@ -120,4 +124,163 @@ test("what the operator does not allow asks for no key", async () => {
   const { title, advice } = words(forbidden);
   assert.match(title, /did not take this request \(403\)/);
   assert.match(advice, /^Tandem-large is not allowed here: use tandem-small\.$/);
+});
+
+/** A browser's storage with room for so many characters. */
+function memory(room = Infinity) {
+  const kept = new Map();
+  return {
+    get length() {
+      return kept.size;
+    },
+    key: (i) => [...kept.keys()][i],
+    getItem: (key) => kept.get(key) ?? null,
+    removeItem: (key) => kept.delete(key),
+    setItem(key, value) {
+      const others = [...kept].reduce((sum, [k, v]) => sum + (k === key ? 0 : v.length), 0);
+      if (others + value.length > room) throw new DOMException("full", "QuotaExceededError");
+      kept.set(key, value);
+    },
+  };
+}
+
+const chatOf = (id, size = 1000) => ({ id, title: `title ${id}`, turns: [{ text: "x".repeat(size) }] });
+const ids = (store) => store.list().map((each) => each.id);
+
+test("conversations are kept below a bound, the oldest leave", () => {
+  const place = memory();
+  const store = new Store(place, 3300);
+  for (const [now, id] of ["a", "b", "c"].entries()) assert.equal(store.save(chatOf(id), now), "");
+  assert.deepEqual(ids(store), ["c", "b", "a"]);
+  // One that is written again is the latest.
+  assert.equal(store.save(chatOf("a"), 4), "");
+  assert.equal(store.save(chatOf("d"), 5), "");
+  assert.deepEqual(ids(store), ["d", "a", "c"]);
+  assert.equal(store.load("b"), null);
+  assert.equal(store.load("a")[0].text.length, 1000);
+  // Too long for the bound: nothing else has to leave for it, and no earlier state of it passes for the whole.
+  assert.equal(store.save(chatOf("a", 4000), 6), "long");
+  assert.deepEqual(ids(store), ["d", "c"]);
+  assert.equal(store.load("a"), null);
+  store.remove("d");
+  assert.deepEqual(ids(store), ["c"]);
+  place.setItem("tandem-theme", "dark");
+  place.setItem("tandem-chat-lost", "{}");
+  store.clear();
+  assert.deepEqual([place.length, place.getItem("tandem-theme")], [1, "dark"]);
+});
+
+test("a browser that gives less, or nothing, is heeded", () => {
+  const small = new Store(memory(2600));
+  for (const [now, id] of ["a", "b", "c"].entries()) assert.equal(small.save(chatOf(id), now), "");
+  assert.deepEqual(ids(small), ["c", "b"]);
+  const place = memory(0);
+  assert.equal(new Store(place).save(chatOf("a"), 1), "refused");
+  assert.equal(place.length, 0);
+  const none = new Store(null);
+  assert.deepEqual([none.works, none.save(chatOf("a"), 1), none.list(), none.load("a")], [false, "refused", [], null]);
+});
+
+test("what another version or somebody else wrote is no conversation", () => {
+  const place = memory();
+  place.setItem("tandem-chats", "{");
+  place.setItem("tandem-chat-a", '{"version": 99, "turns": []}');
+  place.setItem("tandem-chat-b", "nonsense");
+  const store = new Store(place);
+  assert.deepEqual([store.list(), store.load("a"), store.load("b")], [[], null, null]);
+});
+
+test("an answer that was kept is the same answer", () => {
+  const answer = new Answer({ mode: "joint", threshold: 0.2 });
+  answer.begin(0);
+  answer.take([chunk(token("a", "edge"))], 40);
+  answer.take([chunk(token(" b", "cloud", { cloud: { decoded: 2 }, sent: "ab", score: 0.12345 }), token("c", "fallback"))], 140);
+  answer.take([{ choices: [{ delta: {}, finish_reason: "stop" }], tandem: { threshold: 0.2, stats: { edge_decode_ms: 9, sent_bytes: 77, asks: 3, total_ms: 50 } } }], 150);
+  answer.end("done");
+  const again = Answer.restored(JSON.parse(JSON.stringify(answer.kept())));
+  for (const name of ["text", "content", "counts", "routed", "gaps", "first", "longestWait", "asks", "finish", "state", "share", "sentBytes", "askCount", "total", "times"]) {
+    assert.deepEqual(again[name], answer[name], name);
+  }
+  assert.deepEqual(again.tokens.map((t) => t.score), [0.5, 0.1235, 0.5]);
+  // One that runs when the page is left did not end.
+  const running = new Answer({ mode: "small" });
+  assert.equal(Answer.restored(JSON.parse(JSON.stringify(running.kept()))).state, "stopped");
+});
+
+const cut = (text) => text.match(/\w+|\s|[^\w\s]/g).map((piece) => ({ text: piece }));
+const shown = (text) => blocks(cut(text))?.map(({ name, pieces }) => [name, pieces.map((piece) => piece.text).join("")]) ?? null;
+
+test("JSON is laid out, and each sign stays its token's", () => {
+  assert.deepEqual(shown('{"a": 1, "b": [1, {}], "c": "x, \\"y\\": {"}'), [
+    ["JSON, 3 fields", '{\n  "a": 1,\n  "b": [\n    1,\n    {}\n  ],\n  "c": "x, \\"y\\": {"\n}'],
+  ]);
+  assert.deepEqual(shown("Here:\n```json\n[1, 2]\n```\nDone."), [
+    [null, "Here:\n"],
+    ["JSON, 2 items", "```json\n[\n  1,\n  2\n]\n```"],
+    [null, "\nDone."],
+  ]);
+  assert.deepEqual(shown('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'), [
+    ["Call of f", '<tool_call>\n{\n  "name": "f",\n  "arguments": {}\n}\n</tool_call>'],
+  ]);
+  for (const text of ["plain text", "12", '{"a": ', '{"a": 1} and more', "<tool_call>{}"]) assert.equal(shown(text), null, text);
+  assert.deepEqual(blocks([{ text: '{"' }, { text: "" }, { text: "ab" }, { text: '": 1}' }])[0].pieces, [
+    { index: 0, text: "{" },
+    { index: null, text: "\n  " },
+    { index: 0, text: '"' },
+    { index: 2, text: "ab" },
+    { index: 3, text: '":' },
+    { index: null, text: " " },
+    { index: 3, text: "1" },
+    { index: null, text: "\n" },
+    { index: 3, text: "}" },
+  ]);
+});
+
+test("a conversation as a file says who wrote each token, with its score", () => {
+  const answer = new Answer({ mode: "joint", threshold: 0.2 });
+  answer.begin(0);
+  answer.take([chunk(token("Ice", "edge", { score: 0.912 }), token(" |`", "cloud", { score: 0.1, sent: "q" }))], 10);
+  answer.end("done");
+  const server = { version: "1", edge: { name: "small" }, cloud: { name: "large", place: "remote" }, router: { name: "top1" }, tables: {} };
+  const turns = [{ text: "Why?", file: { name: "a.md", text: "```\nx\n```" }, answer }];
+  const text = markdown({ title: "Why?", server, turns });
+  assert.match(text, /^# Why\?\n\nsmall on this device, large in the cloud\.\n/);
+  assert.match(text, /\n````\n```\nx\n```\n````\n/, "marks inside the file do not end it");
+  assert.match(text, /\nIce \|`\n/);
+  assert.match(text, /\*joint, threshold 0\.20; 2 tokens; 1 from the cloud \(50\.0\s%\)\.\*/);
+  assert.match(text, /\| 1 \| `Ice` \| device \| 0\.91 \|\n\| 2 \| `` ␣\\\|` `` \| cloud \| 0\.10 \|/);
+  const read = JSON.parse(json({ title: "Why?", server, turns }, new Date(0)));
+  assert.deepEqual([read.format, read.version, read.exported], ["tandem-conversation", 1, "1970-01-01T00:00:00.000Z"]);
+  assert.equal(read.turns[0].message.file, "a.md");
+  assert.deepEqual(read.turns[0].answer.tokens.map((t) => [t.text, t.source, t.score]), [["Ice", "edge", 0.912], [" |`", "cloud", 0.1]]);
+  assert.deepEqual([read.server.cloud.name, read.server.tables], ["large", undefined]);
+  assert.equal(fileName("Why, oh why?", "md"), "why-oh-why.md");
+  assert.equal(fileName("???", "json"), "conversation.json");
+});
+
+test("a file is attached if it is text and fits the context", async () => {
+  const refused = async (bytes, name = "f") => {
+    const told = await readText(new File([bytes], name), 1000).then(() => "", (error) => error.message);
+    assert.notEqual(told, "", "it was taken");
+    return told;
+  };
+  assert.deepEqual(await readText(new File(["one\r\ntwo é\n"], "a.txt"), 1000), { name: "a.txt", text: "one\ntwo é" });
+  assert.equal((await readText(new File(["x".repeat(3000)], "f"), 1000)).text.length, 3000);
+  assert.equal(await refused("x".repeat(3001), "big.log"), "big.log has 3.0 kB. The context of this server is 1000 tokens, so a file may have 3.0 kB: attach a part of it.");
+  for (const bytes of [new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0xff]), "with \0 inside"]) assert.match(await refused(bytes), /is not a text file in UTF-8/);
+  assert.match(await refused(" \n"), /is empty/);
+});
+
+test("tools, a form and results of tools are sent as the API has them", async () => {
+  const { said, written } = await import(new URL("message.js", page));
+  const tools = [{ type: "function", function: { name: "f" } }];
+  const body = request([], { mode: "small", tools, form: "json_object" });
+  assert.deepEqual([body.tools, body.response_format], [tools, { type: "json_object" }]);
+  assert.deepEqual(written({ text: "x <tool_call>", content: "x", calls: [{ id: "1", name: "f", arguments: "{}" }] }), {
+    role: "assistant",
+    content: "x",
+    tool_calls: [{ id: "1", type: "function", function: { name: "f", arguments: "{}" } }],
+  });
+  assert.deepEqual(said({ text: "", results: [{ id: "1", name: "f", text: "rain" }] }), [{ role: "tool", tool_call_id: "1", content: "rain" }]);
+  assert.deepEqual(said({ text: "What?", file: { name: "a", text: "b" } }), [{ role: "user", content: "What?\n\nThe file a:\n```\nb\n```" }]);
 });

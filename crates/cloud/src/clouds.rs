@@ -162,7 +162,9 @@ impl Clouds {
     /// At the cloud that has the conversation, else at the first of the others that can.
     async fn anywhere(&self, job: Job<'_>) -> Result<Done, CloudError> {
         if self.remotes.len() == 1 {
-            return self.at(0, &job).await;
+            let done = self.at(0, &job).await;
+            self.group.asked(0, &done);
+            return done;
         }
         loop {
             let first = self.current();
@@ -198,14 +200,13 @@ impl Clouds {
     /// At one cloud of several, within its part of the ask's time: proof, opening and answer together.
     async fn in_time(&self, at: usize, job: &Job<'_>) -> Result<Done, CloudError> {
         let (begun, after) = (Instant::now(), self.group.part(at));
-        match timeout(after, self.proven(at, job)).await {
-            Ok(done) => done,
-            Err(_) => {
-                let error = CloudError::TimedOut { url: self.group.name(at), after };
-                self.group.failed(at, begun, &error);
-                Err(error)
-            }
-        }
+        let done = timeout(after, self.proven(at, job)).await.unwrap_or_else(|_| {
+            let error = CloudError::TimedOut { url: self.group.name(at), after };
+            self.group.failed(at, begun, &error);
+            Err(error)
+        });
+        self.group.asked(at, &done);
+        done
     }
 
     /// At one cloud of several, which is of the others' model and exchanges what was exchanged before.

@@ -14,7 +14,7 @@ use std::{
 
 use decode::{AnswerLength, AnswerToken, Ask, Cloud, CloudError, OnCloudError, Sampling};
 
-use crate::{Opening, Remote, Settings, breaker::Breaker, protocol::Prompt};
+use crate::{CloudState, Opening, Remote, Settings, Target, breaker::Breaker, protocol::Prompt};
 
 /// What every cloud continues to show which model it serves. What follows is known to most models, but to
 /// each of them as well as it knows it.
@@ -50,6 +50,8 @@ struct Member {
     /// Who finds out that a cloud fails finds it out for all.
     breaker: Arc<Mutex<Breaker>>,
     proof: tokio::sync::Mutex<Proof>,
+    /// Whether it answered when it was last asked; `None` before that.
+    answered: Mutex<Option<bool>>,
     /// Whether somebody finds out whether it is back.
     checking: AtomicBool,
 }
@@ -72,6 +74,7 @@ impl CloudGroup {
             settings: Settings { deadline: settings.deadline / parts, ..settings },
             breaker: Arc::default(),
             proof: tokio::sync::Mutex::default(),
+            answered: Mutex::default(),
             checking: AtomicBool::new(false),
         };
         Self { members: settings.into_iter().map(member).collect(), reference: Mutex::default() }
@@ -80,6 +83,28 @@ impl CloudGroup {
     /// The settings of each, in order.
     pub fn settings(&self) -> impl Iterator<Item = &Settings> {
         self.members.iter().map(|member| &member.settings)
+    }
+
+    /// Whether asks will be answered, as far as is known without asking: by the model in this process, or by
+    /// what the last asks met. `None` where nobody was asked yet.
+    pub fn state(&self) -> Option<CloudState> {
+        let states: Vec<_> = self.members.iter().map(Member::state).collect();
+        // One that answers is enough, and one that was not tried may be it.
+        let enough = [Some(CloudState::Ready), None];
+        let best = enough.into_iter().find(|state| states.contains(state));
+        best.unwrap_or_else(|| states.first().copied().flatten())
+    }
+
+    /// How an ask of this cloud ended. What is wrong with the ask itself says nothing of the cloud.
+    pub(crate) fn asked<T>(&self, at: usize, outcome: &Result<T, CloudError>) {
+        let answered = match outcome {
+            Ok(_) => true,
+            Err(error) if error.is_outage() => false,
+            Err(_) => return,
+        };
+        if let Some(member) = self.members.get(at) {
+            *lock(&member.answered) = Some(answered);
+        }
     }
 
     /// A conversation with each of them.
@@ -167,6 +192,16 @@ impl CloudGroup {
 }
 
 impl Member {
+    fn state(&self) -> Option<CloudState> {
+        match &self.settings.target {
+            Target::InProcess(service) => Some(service.state()),
+            Target::Http(_) => lock(&self.answered).map(|answered| match answered {
+                true => CloudState::Ready,
+                false => CloudState::Unreachable,
+            }),
+        }
+    }
+
     /// A conversation. Another cloud takes over where this one fails, so it never waits.
     fn remote(&self, opening: Opening) -> Result<Remote, CloudError> {
         let settings = Settings { on_error: OnCloudError::Fail, ..self.settings.clone() };

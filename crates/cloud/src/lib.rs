@@ -12,7 +12,8 @@
 //!   asked and answered; [`decoded_state`]: what the edge saw, for a cloud that collects
 //! - `tandem`: the client of that cloud, which sends only what is new; `transport`: over HTTP, or by
 //!   a call in the same process
-//! - `breaker`, [`delay`]: when to leave a cloud alone; a network as a setting
+//! - `breaker`, [`delay`]: when to leave a cloud alone; a network as a setting; `state`: whether it can be
+//!   asked, for people
 //! - [`address`], [`http`]: where a cloud is; requests, replies and what their failures mean
 //!
 //! Nothing here knows routers or HTTP servers.
@@ -36,6 +37,7 @@ pub mod protocol;
 pub mod remote;
 pub mod service;
 pub mod settings;
+mod state;
 mod tandem;
 mod transport;
 mod waiting;
@@ -51,3 +53,4 @@ pub use opening::{EdgeSide, Opening};
 pub use remote::{Introduction, Remote};
 pub use service::{Service, ServiceConfig};
 pub use settings::{Settings, Target};
+pub use state::CloudState;

@@ -21,6 +21,10 @@ const encoder = new TextEncoder();
 export class Answer {
   tokens = [];
   text = "";
+  /** The text without the calls of tools, as the server tells it. */
+  content = "";
+  /** Tools it calls: `{id, name, arguments}`. */
+  calls = [];
   counts = { edge: 0, cloud: 0, fallback: 0, plain: 0 };
   /** Tokens from the cloud up to and with each token: the line of the routed share. */
   routed = [];
@@ -71,13 +75,28 @@ export class Answer {
   #tokensOf(chunk) {
     const choice = chunk.choices?.[0];
     const content = choice?.delta?.content ?? "";
+    this.content += content;
+    for (const part of choice?.delta?.tool_calls ?? []) this.#call(part);
     if (choice?.finish_reason) this.finish = choice.finish_reason;
     if (chunk.tandem?.stats) {
       this.summary = chunk.tandem;
-      this.#summed = Object.fromEntries(PARTS.map(([part]) => [part, chunk.tandem.stats[part] ?? 0]));
+      this.#sum(chunk.tandem.stats);
     }
     if (chunk.tandem?.tokens) return chunk.tandem.tokens;
     return content === "" ? [] : [{ text: content, source: "plain", score: null }];
+  }
+
+  #sum(stats) {
+    this.#summed = Object.fromEntries(PARTS.map(([part]) => [part, stats[part] ?? 0]));
+  }
+
+  /** What is new of a call: first its id and its name, then its arguments in pieces. */
+  #call({ index, id, function: called }) {
+    this.calls[index] ??= { id: "", name: "", arguments: "" };
+    const call = this.calls[index];
+    call.id = id ?? call.id;
+    call.name = called?.name ?? call.name;
+    call.arguments += called?.arguments ?? "";
   }
 
   #accept(token) {
@@ -96,6 +115,33 @@ export class Answer {
   end(state, problem = null) {
     this.state = state;
     this.problem = problem;
+  }
+
+  /** All there is to keep of it, as plain data. Times of single tokens and their alternatives are left out:
+   *  they are most of a trace. */
+  kept() {
+    const { choice, content, calls, finish, first, longestWait, summary } = this;
+    return {
+      state: this.running ? "stopped" : this.state,
+      choice, content, calls, finish, first, longestWait, summary,
+      total: this.total,
+      gaps: this.gaps.map(({ ms }) => Math.round(ms * 10) / 10),
+      tokens: this.tokens.map(keptToken),
+    };
+  }
+
+  /** The answer that was kept. */
+  static restored({ tokens, gaps, total, ...kept }) {
+    const answer = new Answer(kept.choice);
+    for (const token of tokens) answer.#accept(token);
+    const { state, content, calls, finish, first, longestWait, summary } = kept;
+    Object.assign(answer, { state, content, calls, finish, first, longestWait, summary });
+    // The tokens that came first together have no gap.
+    const late = tokens.length - gaps.length;
+    answer.gaps = gaps.map((ms, i) => ({ ms, source: answer.tokens[late + i].source }));
+    answer.#arrived = total;
+    if (summary?.stats) answer.#sum(summary.stats);
+    return answer;
   }
 
   /** Where the time went: the server's sums once they are there, which also hold what was spent on
@@ -145,6 +191,12 @@ export class Answer {
     while (head > 0 && this.tokens[head].source === "cloud" && !this.tokens[head].cloud && this.tokens[head - 1].source === "cloud") head -= 1;
     return head;
   }
+}
+
+/** What says who wrote a token and why. */
+function keptToken({ text, source, score, eligible, constrained, cloud, sent }) {
+  const rounded = typeof score === "number" ? Math.round(score * 10_000) / 10_000 : null;
+  return { text, source, score: rounded, eligible, constrained, cloud, sent };
 }
 
 /** The bars of `gaps` in at most `columns` columns: of each column the longest, with its source. */

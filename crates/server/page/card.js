@@ -17,13 +17,20 @@ const HOVER_MS = 60;
 let open = null;
 let timer = 0;
 
-/** Why this token stands there, in one sentence. */
+const FORMS = {
+  forced: "The form of the answer leaves no other choice here, so no model was asked.",
+  replaced: "What the cloud wrote does not fit the form of the answer, so the device's best choice that fits was taken.",
+  closed: "The answer had to end here, so what was open is closed.",
+};
+
+/** Why this token is there, in one sentence. */
 export function reason(token, answer) {
   const { mode } = answer.choice;
   const choice = answer.summary ?? answer.choice;
   const trust = typeof token.score === "number" ? score(token.score) : null;
+  if (FORMS[token.constrained]) return FORMS[token.constrained];
   if (token.source === "plain") return "The server sent this text without a trace.";
-  if (token.source === "fallback") return "The cloud was to be asked here and could not be reached, so the device's own token was kept.";
+  if (token.source === "fallback") return "The cloud should have been asked here but could not be reached, so the device's own token was kept.";
   if (mode === "large") return "In large mode the cloud writes everything.";
   if (mode === "small") return "In small mode the cloud is never asked.";
   if (trust === null) return token.source === "cloud" ? "The cloud was asked for this word." : "The device's token was kept.";

@@ -3,13 +3,19 @@
 import { make, byId, nextFrame } from "./dom.js";
 import { Answer } from "./answer.js";
 import { generate } from "./generate.js";
-import { TokenView, tally } from "./tokens.js";
+import { TokenView, layoutSwitch, tally } from "./tokens.js";
 import { Speaker } from "./speech.js";
 import { problemNotice, remarks } from "./notices.js";
 import { copy } from "./copy.js";
 import { policyName, bytes, count, duration, percent } from "./format.js";
+import { said, titleOf, written } from "./message.js";
+import { pretty } from "./readable.js";
 
 const NEAR_PX = 80;
+const TITLE_LENGTH = 80;
+
+/** Names a conversation in the browser's storage. Not a UUID: pages over plain HTTP cannot make one. */
+const newId = () => `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
 
 /** The answer's figures in a line. */
 function line(answer) {
@@ -31,14 +37,30 @@ export function ending(answer) {
   return `${how}: ${count(answer.tokens.length, "token")}, ${percent(answer.share)} from the cloud.`;
 }
 
+/** What was said in a turn. */
+function bubble({ text, file, results }) {
+  const folded = (name, content) => make("details", { class: "attached" }, make("summary", {}, name), make("pre", { dir: "auto", role: "group", tabindex: 0, "aria-label": name }, content));
+  const parts = (results ?? []).map((result) => folded(`Result of ${result.name}`, result.text));
+  if (file) parts.push(folded(file.name, file.text));
+  return make("div", { class: "said", dir: "auto" }, text || null, parts);
+}
+
+/** A call that is known without the tokens it was written in. */
+function callBlock(call) {
+  return make("details", { class: "block", open: true }, make("summary", {}, `Call of ${call.name}`), make("div", { class: "code" }, pretty(call.arguments)));
+}
+
 export class Chat {
   #turns = [];
+  #id = newId();
+  /** Why the conversation is not kept in the browser: see the store. Empty where it is. */
+  unkept = "";
   #abort = null;
   #sticks = true;
   #top = 0;
 
-  constructor({ settings, figures, busy, showFigures }) {
-    Object.assign(this, { settings, figures, busy, showFigures });
+  constructor({ settings, figures, store, busy, showFigures }) {
+    Object.assign(this, { settings, figures, store, busy, showFigures });
     this.scroller = byId("chat");
     this.list = byId("turns");
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -57,16 +79,21 @@ export class Chat {
     byId("latest").hidden = this.#sticks || this.#turns.length === 0;
   }
 
-  /** Sends `text` as the next message. */
-  async send(text) {
+  /** Sends the next message: `{text}`, with a `file` or the `results` of tools where it has them. */
+  async send(message) {
+    const turn = { ...message };
+    this.#add(turn);
+    await this.#answer(turn);
+  }
+
+  /** A turn's place in the conversation, with what was said. */
+  #add(turn) {
     byId("welcome").hidden = true;
-    const turn = { text };
     this.#turns.push(turn);
     turn.element = make("article", { class: "turn", "aria-label": `Turn ${this.#turns.length}` });
     turn.place = make("div", { class: "answer" });
-    turn.element.append(make("h2", { class: "hidden" }, "You"), make("div", { class: "said", dir: "auto" }, text), turn.place);
+    turn.element.append(make("h2", { class: "hidden" }, "You"), bubble(turn), turn.place);
     this.list.append(turn.element);
-    await this.#answer(turn);
   }
 
   /** Ends the running answer; what it wrote stays. */
@@ -76,12 +103,63 @@ export class Chat {
 
   /** A new conversation. */
   clear() {
+    this.keep();
+    this.forget();
+  }
+
+  /** The same, where this one was deleted. */
+  forget() {
     this.stop();
     this.#turns = [];
+    this.#id = newId();
+    this.unkept = "";
     this.list.replaceChildren();
     byId("welcome").hidden = false;
     byId("latest").hidden = true;
     this.figures.clear();
+  }
+
+  get id() {
+    return this.#id;
+  }
+
+  get turns() {
+    return this.#turns;
+  }
+
+  get title() {
+    return this.#turns.length === 0 ? "" : titleOf(this.#turns[0]).slice(0, TITLE_LENGTH);
+  }
+
+  /** Keeps the conversation in the browser as it stands. */
+  keep() {
+    if (this.#turns.length === 0) return;
+    const turns = this.#turns.map(({ text, file, results, answer }) => ({ text, file, results, answer: answer?.kept() }));
+    this.unkept = this.store.save({ id: this.#id, title: this.title, turns });
+  }
+
+  /** Goes on with a conversation that was kept. Gives whether it could be read. */
+  restore(id, kept) {
+    let turns;
+    try {
+      turns = kept.map((turn) => ({ ...turn, answer: turn.answer && Answer.restored(turn.answer) }));
+    } catch (error) {
+      // Not what this page writes.
+      if (!(error instanceof TypeError)) throw error;
+      return false;
+    }
+    this.clear();
+    this.#id = id;
+    for (const turn of turns) {
+      this.#add(turn);
+      if (turn.answer) this.#show(turn);
+    }
+    for (const turn of turns) if (turn.answer) this.#finish(turn);
+    const last = turns.at(-1);
+    if (last?.answer) this.figures.pick(last.answer, `Answer ${turns.length}`);
+    this.#sticks = true;
+    nextFrame(this.#follow);
+    return true;
   }
 
   /** Bytes, asks and answers of the whole conversation. */
@@ -93,31 +171,20 @@ export class Chat {
 
   /** The messages before `turn` and its own. A turn that got no answer is left out. */
   #messages(turn) {
-    const before = this.#turns.slice(0, this.#turns.indexOf(turn)).filter((t) => t.answer?.text);
-    return [
-      ...before.flatMap((t) => [
-        { role: "user", content: t.text },
-        { role: "assistant", content: t.answer.text },
-      ]),
-      { role: "user", content: turn.text },
-    ];
+    const before = this.#turns.slice(0, this.#turns.indexOf(turn)).filter((t) => t.answer && (t.answer.text || t.answer.calls.length > 0));
+    return [...before.flatMap((t) => [...said(t), written(t.answer)]), ...said(turn)];
   }
 
   async #answer(turn) {
     const answer = new Answer(this.settings.choice());
-    const number = this.#turns.indexOf(turn) + 1;
-    const view = new TokenView(answer, `Answer ${number}`);
     const speaker = new Speaker(byId("said"));
-    const { mode } = answer.choice;
-    const foot = make("div", { class: "foot" }, make("span", { class: "thinking" }, "waiting for the first token"));
     turn.answer = answer;
-    turn.place.replaceChildren(
-      make("h2", { class: "who" }, "Tandem ", make("span", { class: "muted" }, [mode, policyName(answer.choice)].filter(Boolean).join(" · "))),
-      view.element,
-      foot,
-    );
-    for (const other of this.#turns) other.element.querySelector(".again")?.remove();
-    this.figures.pick(answer, `Answer ${number}`);
+    this.#show(turn);
+    const { view, foot } = turn;
+    foot.append(make("span", { class: "thinking" }, "waiting for the first token"));
+    for (const other of this.#turns) for (const old of other.element.querySelectorAll(".again, .results")) old.remove();
+    this.figures.pick(answer, `Answer ${this.#turns.indexOf(turn) + 1}`);
+    this.keep();
     this.#sticks = true;
     this.#follow();
 
@@ -141,15 +208,28 @@ export class Chat {
     }
     if (!this.#turns.includes(turn)) return;
     speaker.close(answer.text, ending(answer));
-    this.#finish(turn, foot);
+    this.#finish(turn);
+    this.keep();
     this.figures.update(answer);
     nextFrame(this.#follow);
   }
 
-  #finish(turn, foot) {
+  /** The place of a turn's answer, with what there is of it. */
+  #show(turn) {
     const { answer } = turn;
+    turn.view = new TokenView(answer, `Answer ${this.#turns.indexOf(turn) + 1}`);
+    turn.foot = make("div", { class: "foot" });
+    const how = [answer.choice.mode, policyName(answer.choice)].filter(Boolean).join(" · ");
+    turn.place.replaceChildren(make("h2", { class: "who" }, "Tandem ", make("span", { class: "muted" }, how)), turn.view.element, turn.foot);
+    turn.view.update();
+  }
+
+  #finish(turn) {
+    const { answer, view, foot } = turn;
     const again = () => this.#again(turn);
-    foot.replaceChildren();
+    const last = this.#turns.at(-1) === turn;
+    const readable = view.arrange();
+    foot.replaceChildren(...(readable ? [] : answer.calls.map(callBlock)));
     if (answer.tokens.length > 0) {
       const copying = make("button", { type: "button", class: "quiet small", onclick: () => copy(answer.text, copying) }, "Copy");
       foot.append(
@@ -158,8 +238,9 @@ export class Chat {
           "div",
           { class: "actions" },
           copying,
+          readable && layoutSwitch(view),
           make("button", { type: "button", class: "quiet small", onclick: () => this.#pick(turn) }, "Figures"),
-          this.#turns.at(-1) === turn && answer.state !== "failed" && make("button", { type: "button", class: "quiet small again", onclick: again }, "Ask again"),
+          last && answer.state !== "failed" && make("button", { type: "button", class: "quiet small again", onclick: again }, "Ask again"),
         ),
       );
     }
@@ -167,9 +248,26 @@ export class Chat {
     if (answer.problem) {
       const left = answer.text ? "" : "Until then this message is not part of the conversation.";
       foot.append(problemNotice(answer.problem, again, left));
-    } else if (answer.state === "stopped" && answer.tokens.length === 0) {
+    } else if (last && (answer.state === "failed" || (answer.state === "stopped" && answer.tokens.length === 0))) {
       foot.append(make("button", { type: "button", class: "quiet small again", onclick: again }, "Ask again"));
     }
+    if (last && answer.calls.length > 0 && answer.state === "done") foot.append(this.#resultsForm(answer.calls));
+  }
+
+  /** Fields for what the tools returned, which is the next message. The page runs no tools itself. */
+  #resultsForm(calls) {
+    const fields = calls.map((call) => make("textarea", { rows: 2, required: true }));
+    const send = (event) => {
+      event.preventDefault();
+      if (this.#abort) return;
+      this.send({ text: "", results: calls.map(({ id, name }, i) => ({ id, name, text: fields[i].value })) });
+    };
+    return make(
+      "form",
+      { class: "results", "aria-label": "Results of the tools", onsubmit: send },
+      calls.map((call, i) => make("label", {}, `Result of ${call.name}`, fields[i])),
+      make("button", {}, calls.length === 1 ? "Send the result" : "Send the results"),
+    );
   }
 
   /** The same message again, with the settings of now. */

@@ -6,7 +6,7 @@ import { tally } from "./tokens.js";
 import { policyName, bytes, count, duration, percent, visible } from "./format.js";
 
 const REDRAW_MS = 90;
-const WAITING = "With the first answer: how much came from the cloud, how long the tokens took, where the time went, and what left this device.";
+const WAITING = "The first answer brings figures: how much came from the cloud, how long the tokens took, where the time went, and what left this device.";
 
 /** What went to the cloud for `answer`: how much, whereto, and the text itself. */
 export class SentList {
@@ -44,7 +44,7 @@ export class SentList {
           "li",
           {},
           make("p", {}, "For ", make("code", {}, visible(word)), `, token ${ask.index + 1}: ${bytes(ask.bytes)}`),
-          make("pre", { dir: "auto", tabindex: 0, "aria-label": `Text sent for token ${ask.index + 1}` }, ask.text === "" ? "(nothing new)" : ask.text),
+          make("pre", { dir: "auto", role: "group", tabindex: 0, "aria-label": `Text sent for token ${ask.index + 1}` }, ask.text === "" ? "(nothing new)" : ask.text),
         ),
       );
     }

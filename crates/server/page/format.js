@@ -31,6 +31,15 @@ export function bytes(count) {
 export const modelName = (name) =>
   name.replace(/\.gguf$/i, "").replace(/[-_.](i?q\d\w*|bf16|f16|fp16|f32)$/i, "").replace(/[-_.](instruct|chat|it)$/i, "");
 
+const PLACES = { embedded: "in this program", remote: "in the cloud" };
+
+/** Both models of a server and where they are, with `name` for what a model is called. */
+export function pairName(server, name = (own) => own) {
+  const { name: large, place } = server?.cloud ?? {};
+  const cloud = place === "none" ? "no cloud" : `${name(large ?? "a large model")} ${PLACES[place] ?? ""}`.trim();
+  return `${name(server?.edge?.name ?? "a small model")} on this device, ${cloud}`;
+}
+
 /** 1 token, 2 tokens. */
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 

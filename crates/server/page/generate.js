@@ -6,7 +6,7 @@ import { Problem } from "./problems.js";
 
 /** The request for `messages` with the settings of `choice`. */
 export function request(messages, choice) {
-  const { mode, threshold, budget, router, onCloudError, maxTokens, system } = choice;
+  const { mode, threshold, budget, router, onCloudError, maxTokens, system, form, tools } = choice;
   const tandem = { mode, trace: true };
   // The bar and the router are joint's alone.
   if (mode === "joint") {
@@ -20,6 +20,8 @@ export function request(messages, choice) {
     messages: system ? [{ role: "system", content: system }, ...messages] : messages,
     stream: true,
     ...(maxTokens ? { max_tokens: maxTokens } : {}),
+    ...(form ? { response_format: { type: form } } : {}),
+    ...(tools ? { tools } : {}),
     tandem,
   };
 }

@@ -34,7 +34,7 @@ export function askForKey(reason = "") {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key-dialog");
     const field = byId("key");
-    byId("key-words").textContent = `${reason || "Whoever runs the server has it."} The key is kept until this tab is closed.`;
+    byId("key-words").textContent = `${reason || "Ask whoever runs the server for it."} The key is kept until this tab is closed.`;
     field.value = "";
     dialog.returnValue = "";
     dialog.addEventListener(

@@ -34,10 +34,11 @@ export function remarks(answer) {
   const error = answer.summary?.cloud_error;
   if (error) {
     const kept = answer.counts.fallback;
-    said.push(`The cloud could not be reached: ${error.replace(/\.$/, "")}. ${kept > 0 ? `The device wrote ${count(kept, "token")} in its place.` : ""}`.trim());
+    said.push(`The cloud could not be reached: ${error.replace(/\.$/, "")}. ${kept > 0 ? `The device wrote ${count(kept, "token")} instead.` : ""}`.trim());
   }
   if (answer.state === "stopped") said.push(answer.tokens.length > 0 ? "Stopped. The text so far is kept." : "Stopped before the first token.");
   else if (answer.finish === "length") said.push("Cut off at the longest answer allowed. Under More you can allow a longer one.");
-  else if (answer.state === "done" && answer.text === "") said.push("The answer is empty.");
+  else if (answer.state === "failed" && !answer.problem) said.push("The answer broke off.");
+  else if (answer.state === "done" && answer.text === "" && answer.calls.length === 0) said.push("The answer is empty.");
   return said;
 }

@@ -1,11 +1,15 @@
 // The page: asks the server what it is, then wires chat, comparison, figures and settings.
 
 import { byId } from "./dom.js";
-import { modelName } from "./format.js";
+import { modelName, pairName } from "./format.js";
 import { get } from "./stream.js";
 import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
 import { problemNotice } from "./notices.js";
+import { Attachment } from "./attach.js";
+import { Chats } from "./chats.js";
+import { CloudState } from "./cloudstate.js";
+import { Store } from "./store.js";
 import { Settings } from "./settings.js";
 import { Figures } from "./figures.js";
 import { Chat } from "./chat.js";
@@ -13,15 +17,17 @@ import { Compare } from "./compare.js";
 import { watchTokens } from "./tokens.js";
 import { watchCard, closeCard } from "./card.js";
 
-const PLACES = { embedded: "in this program", remote: "in the cloud" };
-
 let server = null;
 let running = false;
 const prompt = byId("prompt");
-const settings = new Settings();
+const settings = new Settings({ changed: () => compare.blank() });
+const cloud = new CloudState();
+const store = new Store();
+const attachment = new Attachment(() => server?.limits?.context);
 
 function busy(on) {
   running = on;
+  cloud.busy(on);
   const had = document.activeElement;
   byId("send").hidden = on;
   byId("stop").hidden = !on;
@@ -31,8 +37,17 @@ function busy(on) {
 
 const place = () => server?.cloud?.place;
 const figures = new Figures(byId("figures"), { place, total: () => chat.total() });
-const chat = new Chat({ settings, figures, busy, showFigures: () => narrow.matches && show("figures") });
+const chat = new Chat({ settings, figures, store, busy, showFigures: () => narrow.matches && show("figures") });
 const compare = new Compare({ settings, busy, place });
+new Chats({
+  chat,
+  store,
+  server: () => server,
+  opened: () => {
+    show("chat");
+    byId("chat").focus();
+  },
+});
 const narrow = matchMedia("(max-width: 959px)");
 
 function show(view) {
@@ -53,13 +68,14 @@ function grow() {
 
 function submit() {
   const text = prompt.value.trim();
-  if (text === "" || running) return;
+  if ((text === "" && !attachment.any) || running || !settings.check()) return;
+  const message = { text, file: attachment.take() };
   prompt.value = "";
   grow();
-  if (document.body.dataset.view === "compare") compare.run(text);
+  if (document.body.dataset.view === "compare") compare.run(message);
   else {
     show("chat");
-    chat.send(text);
+    chat.send(message);
   }
 }
 
@@ -81,7 +97,7 @@ prompt.addEventListener("keydown", (event) => {
 });
 byId("stop").addEventListener("click", stop);
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || byId("key-dialog").open) return;
+  if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
   if (!closeCard()) stop();
 });
 for (const button of document.querySelectorAll("[data-goto]")) {
@@ -105,6 +121,8 @@ for (const example of document.querySelectorAll(".example")) {
 byId("set-key").addEventListener("click", async () => {
   if (await askForKey()) meet();
 });
+// A tab that is closed keeps what an answer has so far.
+addEventListener("pagehide", () => chat.keep());
 watchTokens(document.body);
 watchCard();
 
@@ -121,14 +139,10 @@ async function meet() {
     status.replaceChildren(problemNotice(error, meet));
     return;
   }
-  const pair = (name) => {
-    const large = `${name(server.cloud?.name ?? "a large model")} ${PLACES[place()] ?? ""}`.trim();
-    const cloud = server.cloud?.place === "none" ? "no cloud" : large;
-    return `${name(server.edge?.name ?? "a small model")} on this device, ${cloud}`;
-  };
-  byId("pair").textContent = pair(modelName);
-  byId("pair").title = pair((name) => name);
+  byId("pair").textContent = pairName(server, modelName);
+  byId("pair").title = pairName(server);
   settings.adopt(server);
+  cloud.show(server.cloud_state);
 }
 
 meet();

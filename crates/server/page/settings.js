@@ -6,6 +6,7 @@ import { shareOf, thresholdAt } from "./shares.js";
 
 const FIRST_BUDGET = 0.1;
 const FIRST_THRESHOLD = 0.2;
+const TOOLS_WANTED = 'This must be a list in JSON, as in the API: [{"type": "function", "function": {"name": …}}]';
 
 /** Reads the controls below the conversation. What it gives out is a copy: a running answer keeps its own. */
 export class Settings {
@@ -16,7 +17,9 @@ export class Settings {
   // By the name of a router, its thresholds by share: the slider is linear in share whatever it sets.
   #tables = {};
 
-  constructor() {
+  /** `changed` is called when another comparison is chosen. */
+  constructor({ changed }) {
+    this.changed = changed;
     this.kind = byId("bar-kind");
     this.slider = byId("bar");
     this.modes = byId("mode");
@@ -29,6 +32,13 @@ export class Settings {
     this.modes.addEventListener("change", () => this.#show());
     byId("router").addEventListener("change", () => this.#show());
     byId("more").addEventListener("click", () => this.#toggle());
+    byId("ways").addEventListener("change", () => {
+      this.#show();
+      this.changed();
+    });
+    for (const slider of this.#sliders()) slider.addEventListener("input", () => this.#budgetWords());
+    byId("tools").addEventListener("input", () => this.#toolsWords(""));
+    this.#budgetWords();
     this.#show();
   }
 
@@ -74,6 +84,7 @@ export class Settings {
       input.disabled = input.value !== "small";
       input.checked = input.value === "small";
     }
+    byId("ways").querySelector("[value=budgets]").disabled = true;
     this.modes.title = "This server runs without a cloud.";
   }
 
@@ -81,16 +92,40 @@ export class Settings {
     return this.modes.querySelector("input:checked").value;
   }
 
-  /** In a comparison all three modes run, so the policy always counts. */
+  /** What is compared: "modes" or "budgets". */
+  get ways() {
+    return byId("ways").querySelector("input:checked").value;
+  }
+
+  /** The two budgets to compare. */
+  get budgets() {
+    return this.#sliders().map((slider) => Number(slider.value));
+  }
+
+  #sliders() {
+    return [byId("budget-first"), byId("budget-second")];
+  }
+
+  #budgetWords() {
+    for (const slider of this.#sliders()) {
+      const words = setShare(Number(slider.value));
+      slider.setAttribute("aria-valuetext", words);
+      byId(`${slider.id}-value`).textContent = words;
+    }
+  }
+
+  /** In a comparison of modes all three run, so the policy always counts. */
   compare(on) {
     this.modes.hidden = on;
+    byId("ways").hidden = !on;
     this.comparing = on;
     this.#show();
   }
 
-  /** The settings as they stand, for `mode` or the chosen one. */
-  choice(mode = this.mode) {
-    const policy = this.kind.value === "budget" ? { budget: this.#budget } : { threshold: this.#threshold };
+  /** The settings as they stand, for `mode` or the chosen one, with a budget in place of the slider's. */
+  choice(mode = this.mode, budget = null) {
+    const own = this.kind.value === "budget" ? { budget: this.#budget } : { threshold: this.#threshold };
+    const policy = budget === null ? own : { budget };
     const router = byId("router").value;
     return {
       mode,
@@ -99,7 +134,35 @@ export class Settings {
       onCloudError: byId("on-cloud-error").value || undefined,
       maxTokens: this.#maxTokens(),
       system: byId("system").value.trim() || undefined,
+      form: byId("form").value || undefined,
+      tools: this.#tools() ?? undefined,
     };
+  }
+
+  /** The tools that are offered; undefined for none, null where they cannot be read. */
+  #tools() {
+    const text = byId("tools").value.trim();
+    if (text === "") return undefined;
+    try {
+      const tools = JSON.parse(text);
+      return Array.isArray(tools) ? tools : null;
+    } catch {
+      return null;
+    }
+  }
+
+  #toolsWords(words) {
+    byId("tools-words").textContent = words;
+    byId("tools").setAttribute("aria-invalid", String(words !== ""));
+  }
+
+  /** Whether the next message can go out. If not, what is wrong is said where it is set. */
+  check() {
+    if (this.#tools() !== null) return true;
+    if (this.more.hidden) this.#toggle();
+    this.#toolsWords(TOOLS_WANTED);
+    byId("tools").focus();
+    return false;
   }
 
   /** A whole number within the server's context; undefined when none is set. */
@@ -113,6 +176,9 @@ export class Settings {
     const budget = this.kind.value === "budget";
     const value = budget ? this.#budget : this.#threshold;
     const used = this.comparing || this.mode === "joint";
+    const pair = Boolean(this.comparing) && this.ways === "budgets";
+    byId("bar-kind").parentElement.hidden = pair;
+    byId("budgets").hidden = !pair;
     const words = budget ? setShare(value) : score(value);
     this.slider.value = budget ? value : shareOf(this.#table(), value);
     this.slider.disabled = !used;
@@ -124,9 +190,10 @@ export class Settings {
   }
 
   #words(budget, value) {
+    if (this.comparing && this.ways === "budgets") return "Next run: the same prompt with each of the two budgets.";
     if (!this.comparing && this.mode === "small") return "Next message: the device writes alone. Nothing leaves it.";
     if (!this.comparing && this.mode === "large") return "Next message: the cloud writes everything and reads the whole conversation.";
     const next = this.comparing ? "Joint, next run" : "Next message";
-    return budget ? `${next}: near ${value} of the tokens from the cloud.` : `${next}: the cloud is asked where trust is below ${value}.`;
+    return budget ? `${next}: about ${value} of the tokens from the cloud.` : `${next}: the cloud is asked where trust is below ${value}.`;
   }
 }

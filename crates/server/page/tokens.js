@@ -2,6 +2,7 @@
 
 import { make, nextFrame } from "./dom.js";
 import { openCard, closeCard, cardIsFor } from "./card.js";
+import { blocks } from "./readable.js";
 
 const NAMES = { edge: "device", cloud: "cloud", fallback: "fallback", plain: "text" };
 const views = new WeakMap();
@@ -64,6 +65,33 @@ export class TokenView {
     return bare;
   }
 
+  /** Shows JSON and calls laid out to be read, or again as they were written. Gives whether there are any. */
+  arrange(readable = true) {
+    const laid = blocks(this.answer.tokens);
+    if (laid === null) return false;
+    closeCard();
+    this.#spans = [];
+    this.#at = -1;
+    this.#before = null;
+    this.#shown = readable ? this.answer.tokens.length : 0;
+    this.element.replaceChildren(...(readable ? laid.map((block) => this.#block(block)) : []));
+    if (!readable) this.#add();
+    return true;
+  }
+
+  #block({ name, pieces }) {
+    const spans = pieces.map(({ index, text }) => (index === null ? text : this.#piece(index, text)));
+    if (name === null) return make("span", {}, spans);
+    return make("details", { class: "block", open: true }, make("summary", {}, name), make("div", { class: "code" }, spans));
+  }
+
+  /** A part of a token; keys step to the first part. */
+  #piece(index, text) {
+    const span = make("span", { class: `token ${this.answer.tokens[index].source}`, "data-index": index }, text);
+    if (this.#spans.at(-1)?.dataset.index !== span.dataset.index) this.#spans.push(span);
+    return span;
+  }
+
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const to = this.#target(event.key);
@@ -102,6 +130,8 @@ export class TokenView {
     this.#spans[this.#at]?.classList.remove("current");
     this.#at = at;
     const span = this.#spans[at];
+    const folded = span.closest("details:not([open])");
+    if (folded) folded.open = true;
     span.classList.add("current");
     span.scrollIntoView({ block: "nearest" });
   }
@@ -110,6 +140,19 @@ export class TokenView {
     this.#spans[this.#at]?.classList.remove("current");
     if (cardIsFor(this.answer, "keys")) closeCard();
   }
+}
+
+/** A button between JSON laid out and as it was written. */
+export function layoutSwitch(view) {
+  const name = (readable) => (readable ? "As written" : "Laid out");
+  let readable = true;
+  const button = make("button", { type: "button", class: "quiet small" }, name(readable));
+  button.addEventListener("click", () => {
+    readable = !readable;
+    view.arrange(readable);
+    button.textContent = name(readable);
+  });
+  return button;
 }
 
 /** How many tokens each source wrote, in the sources' own tints: the legend of an answer. */

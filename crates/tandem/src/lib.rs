@@ -72,7 +72,7 @@ pub use tandem::{Defaults, Tandem, random_seed};
 
 // What a program needs of the crates below.
 pub use ::router::RouterKind;
-pub use cloud::{Delay, Endpoint, Engine};
+pub use cloud::{CloudState, Delay, Endpoint, Engine};
 pub use decode::{
     Accepted, FinishReason, Limits, Message, OnCloudError, Role, Router, Sampling, Score, Source,
     Span, Stats, Step, Threshold,

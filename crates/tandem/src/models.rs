@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cloud::{
-    CloudGroup, Clouds, EdgeSide, Opening, Settings, Target, probe_messages,
+    CloudGroup, CloudState, Clouds, EdgeSide, Opening, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
@@ -223,6 +223,14 @@ impl Pair for Models {
 
     fn has_cloud(&self) -> bool {
         !matches!(self.config.cloud, CloudConfig::None)
+    }
+
+    fn cloud_state(&self) -> Option<CloudState> {
+        match (&self.config.cloud, self.group.get()) {
+            (_, Some(group)) => group.state(),
+            (CloudConfig::Local(_), None) => Some(CloudState::NotLoaded),
+            (CloudConfig::Remote(_) | CloudConfig::None, None) => None,
+        }
     }
 
     fn context(&self) -> usize {

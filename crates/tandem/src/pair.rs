@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use cloud::protocol::Prompt;
+use cloud::{CloudState, protocol::Prompt};
 use decode::{Cloud, Constraint, Edge, OnCloudError, Token};
 use engine::Grammar;
 
@@ -30,6 +30,11 @@ pub trait Pair: Send + Sync + 'static {
 
     /// Whether there is a large model.
     fn has_cloud(&self) -> bool;
+
+    /// Whether the large model can be asked; `None` where there is none, or nobody asked it yet.
+    fn cloud_state(&self) -> Option<CloudState> {
+        None
+    }
 
     /// The longest conversation of the edge, in tokens.
     fn context(&self) -> usize;

@@ -28,7 +28,10 @@ mod writer;
 use std::{fmt, sync::Arc};
 
 use self::{sessions::Sessions, tokens::WorkQueue};
-use crate::protocol::{Cost, Health};
+use crate::{
+    CloudState,
+    protocol::{Cost, Health},
+};
 
 pub use collector::{Collector, Observation, SampleCounts};
 pub use error::ServiceError;
@@ -100,6 +103,16 @@ impl Service {
             loaded: self.model.loaded().is_some(),
             sessions: self.sessions.count(),
             footprint: self.model.loaded().map(|model| model.footprint()),
+        }
+    }
+
+    /// Whether a session would have to wait for the model; loads nothing.
+    pub fn state(&self) -> CloudState {
+        match self.model.loaded() {
+            _ if self.model.has_failed() => CloudState::Unreachable,
+            Some(_) => CloudState::Ready,
+            None if self.model.is_loading() => CloudState::Loading,
+            None => CloudState::NotLoaded,
         }
     }
 

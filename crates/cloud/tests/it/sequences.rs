@@ -14,7 +14,7 @@ use engine::{Compute, LoadOptions};
 use futures_util::{FutureExt, future::join_all};
 use serde_json::to_value;
 use tandem_cloud::{
-    Service, ServiceConfig,
+    CloudState, Service, ServiceConfig,
     protocol::{
         Amount, NextRequest, NextResponse, OpenRequest, Piece, Prefix, Prompt, ScoreRequest,
         id_bytes, prefix_hash,
@@ -317,6 +317,20 @@ impl Campaign {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn the_state_says_when_the_model_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    gguf::model(&path, "default");
+    let options = LoadOptions::new(&path, CONTEXT, 1);
+    let model = LazyModel::new(Compute::start().unwrap(), options);
+    let service = Service::new(model, ServiceConfig::default());
+    assert_eq!(service.state(), CloudState::NotLoaded);
+    let (loaded, meanwhile) = tokio::join!(service.load(), async { service.state() });
+    loaded.unwrap();
+    assert_eq!((meanwhile, service.state()), (CloudState::Loading, CloudState::Ready));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use decode::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Limits, OnCloudError, Routing, Sampling, Session,
     SessionInput, Source, Threshold, fake::FakeEdge, sampling,
 };
-use tandem_cloud::{CloudGroup, Clouds, Settings};
+use tandem_cloud::{CloudGroup, CloudState, Clouds, Settings};
 
 use crate::common::{Dialect, Fake, Mood, PIECES, Third, model};
 
@@ -72,6 +72,30 @@ async fn a_conversation_stays_until_its_cloud_fails_and_the_next_answers_the_sam
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         assert_eq!(first, Some(1), "{faulty:?}");
+    }
+}
+
+/// Of one cloud, and of several: what the last asks met, and nothing before the first.
+#[tokio::test]
+async fn the_state_is_what_the_last_asks_met() {
+    for count in [1, 2] {
+        let fakes = pair([Dialect::LlamaServer, Dialect::LlamaServer]).await;
+        let settings = fakes.iter().take(count).map(Fake::settings).collect();
+        let group = Arc::new(CloudGroup::new(settings));
+        let mut clouds = Clouds::new(group.clone(), fakes[0].opening(PIECES)).unwrap();
+        assert_eq!(group.state(), None);
+        clouds.open().await.unwrap();
+        ask(&mut clouds).await.unwrap();
+        assert_eq!(group.state(), Some(CloudState::Ready));
+        fakes.iter().for_each(|fake| fake.feel(Mood::Resets));
+        ask(&mut clouds).await.unwrap_err();
+        assert_eq!(group.state(), Some(CloudState::Unreachable), "{count}");
+        fakes.iter().for_each(|fake| fake.feel(Mood::Well));
+        let until = Instant::now() + Duration::from_secs(10);
+        while ask(&mut clouds).await.is_err() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(group.state(), Some(CloudState::Ready), "{count}");
     }
 }
 

@@ -45,6 +45,17 @@ pub enum CloudLocation {
     None,
 }
 
+/// Whether the large model can be asked: the first ask loads it, it is being loaded, it answers, or it did
+/// not when it was last asked.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum CloudState {
+    NotLoaded,
+    Loading,
+    Ready,
+    Unreachable,
+}
+
 /// What there is to say of a text besides its words. Its name is not `Summary`: the document has
 /// one already, the answer's.
 #[derive(ToSchema)]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use serde_json::{Value, json};
+use tandem::CloudState;
 
 use crate::scripted::{Scripted, config, start, user};
 
@@ -26,6 +27,23 @@ async fn about_itself() {
     let one: Value = server.get("/v1/models/tandem-small").await.json().await.unwrap();
     assert_eq!(one["id"], "tandem-small");
     assert_eq!(server.get("/v1/models/gpt-4").await.status(), 404);
+}
+
+/// The page tells by this that a model is being loaded.
+#[tokio::test]
+async fn the_clouds_state_is_a_word() {
+    let words = [
+        (None, json!(null)),
+        (Some(CloudState::NotLoaded), json!("not_loaded")),
+        (Some(CloudState::Loading), json!("loading")),
+        (Some(CloudState::Ready), json!("ready")),
+        (Some(CloudState::Unreachable), json!("unreachable")),
+    ];
+    for (cloud_state, word) in words {
+        let server = start(Scripted { cloud_state, ..Scripted::default() }, config()).await;
+        let about: Value = server.get("/v1/tandem").await.json().await.unwrap();
+        assert_eq!(about["cloud_state"], word);
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::openapi::KeyErrors;
-use ::tandem::{Pair, summary::plain};
+use ::tandem::{CloudState, Pair, summary::plain};
 
 use crate::edge::{Server, config::CloudLocation, schema};
 
@@ -16,6 +16,9 @@ pub struct ServerDescription {
     version: &'static str,
     edge: EdgeDescription,
     cloud: CloudDescription,
+    /// Whether the large model can be asked at this moment; null where there is none, or nobody asked yet.
+    #[schema(value_type = Option<schema::CloudState>, required = true)]
+    cloud_state: Option<CloudState>,
     router: RouterDescription,
     /// Routers a request may name.
     routers: Vec<String>,
@@ -78,6 +81,7 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Serve
         version: env!("CARGO_PKG_VERSION"),
         edge: EdgeDescription { name: about.edge.clone() },
         cloud: CloudDescription { name: about.cloud.clone(), place: about.location },
+        cloud_state: server.tandem.pair().cloud_state(),
         router: RouterDescription { name: own.name().to_owned(), trained: own.is_trained() },
         routers: routers.names(),
         tables: routers

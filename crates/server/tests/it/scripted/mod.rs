@@ -19,7 +19,9 @@ use engine::{Grammar, GrammarCompiler};
 use reqwest::{Client, Response, StatusCode};
 use router::RouterKind;
 use serde_json::{Value, json};
-use tandem::{CloudLocation, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem};
+use tandem::{
+    CloudLocation, CloudState, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem,
+};
 use tandem_server::{
     edge::{Allowed, Config, Cors, Server, ServerInfo, app},
     http::{BodyLimits, Keys},
@@ -135,6 +137,7 @@ pub struct Scripted {
     pub failed: Arc<AtomicBool>,
     /// How long it takes to compile a grammar.
     pub compiling: Duration,
+    pub cloud_state: Option<CloudState>,
 }
 
 impl Default for Scripted {
@@ -151,6 +154,7 @@ impl Default for Scripted {
             queue: 64,
             failed: Arc::default(),
             compiling: Duration::ZERO,
+            cloud_state: None,
         }
     }
 }
@@ -171,6 +175,10 @@ impl Pair for Scripted {
 
     fn has_cloud(&self) -> bool {
         true
+    }
+
+    fn cloud_state(&self) -> Option<CloudState> {
+        self.cloud_state
     }
 
     fn context(&self) -> usize {

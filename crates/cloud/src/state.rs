@@ -1,0 +1,17 @@
+//! Whether a cloud can be asked, in a word that users are shown.
+
+use serde::Serialize;
+
+/// Whether asks will be answered, as far as is known without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CloudState {
+    /// The model is in this process, and the first ask loads it.
+    NotLoaded,
+    /// The model is in this process, and asks wait until it is loaded.
+    Loading,
+    /// It answered, or its model is loaded.
+    Ready,
+    /// It did not answer when it was last asked.
+    Unreachable,
+}
