@@ -15,10 +15,10 @@ const BRACKETS: &[&str] = &[
 /// Where something more is required, what ends a number before it.
 const COMMAS: &[&str] = &[","];
 
-/// Beginnings of values that are short.
+/// Beginnings of values that are short; a vocabulary may have `null` only in parts.
 const VALUES: &[&str] = &[
-    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "\"", " \"", "true", " true", "false",
-    " false",
+    "n", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "\"", " \"", "true", " true", "false",
+    " false", "t", "f",
 ];
 
 /// Beginnings of values that are not.

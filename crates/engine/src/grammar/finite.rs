@@ -9,14 +9,19 @@ use super::GrammarError;
 /// How many places of a schema are looked at; a schema of this many is refused.
 const MAX_VISITS: usize = 100_000;
 
-/// How many references are followed one inside the other. They are followed recursively, and a stack
-/// that overflows ends the whole program.
-const MAX_FOLLOWED: usize = 256;
+/// How many schemas are looked into one inside the other. That is done recursively, and a stack that
+/// overflows ends the whole program.
+const MAX_DEPTH: usize = 256;
 
 /// Refuses a schema whose documents would all be endless, and one that refers to itself in circles.
 pub fn check(schema: &Value) -> Result<(), GrammarError> {
-    let mut search =
-        Search { root: schema, open: HashSet::new(), known: HashMap::new(), visits: 0 };
+    let mut search = Search {
+        root: schema,
+        under_way: HashSet::new(),
+        open: HashSet::new(),
+        known: HashMap::new(),
+        visits: 0,
+    };
     match search.ends(schema) {
         Some(true) => Ok(()),
         Some(false) => Err(GrammarError("no finite document fits this schema".into())),
@@ -42,6 +47,8 @@ fn allows_kind(part: &Map<String, Value>, kind: &str) -> bool {
 
 struct Search<'a> {
     root: &'a Value,
+    /// The schemas that are being looked into, by their addresses.
+    under_way: HashSet<*const Map<String, Value>>,
     /// The references that are being followed.
     open: HashSet<&'a str>,
     /// References with an end; one without an end may have one from elsewhere.
@@ -53,10 +60,20 @@ impl<'a> Search<'a> {
     /// Whether a finite document fits; `None` where the schema is too large to tell.
     fn ends(&mut self, schema: &'a Value) -> Option<bool> {
         self.visits += 1;
-        if self.visits > MAX_VISITS {
+        if self.visits > MAX_VISITS || self.under_way.len() > MAX_DEPTH {
             return None;
         }
         let Value::Object(schema) = schema else { return Some(true) };
+        // What needs itself to end has none on this way.
+        if !self.under_way.insert(schema) {
+            return Some(false);
+        }
+        let ends = self.schema_ends(schema);
+        self.under_way.remove(&std::ptr::from_ref(schema));
+        ends
+    }
+
+    fn schema_ends(&mut self, schema: &'a Map<String, Value>) -> Option<bool> {
         if let Some(Value::String(reference)) = schema.get("$ref")
             && !self.reference_ends(reference)?
         {
@@ -99,7 +116,7 @@ impl<'a> Search<'a> {
         parts: &mut Vec<&'a Map<String, Value>>,
     ) -> Option<()> {
         self.visits += 1;
-        if self.visits > MAX_VISITS || followed.len() > MAX_FOLLOWED {
+        if self.visits > MAX_VISITS || followed.len() > MAX_DEPTH {
             return None;
         }
         parts.push(schema);
@@ -199,9 +216,6 @@ impl<'a> Search<'a> {
         let Some(target) = self.root.pointer(pointer) else { return Some(true) };
         if !self.open.insert(reference) {
             return Some(false);
-        }
-        if self.open.len() > MAX_FOLLOWED {
-            return None;
         }
         let ends = self.ends(target);
         self.open.remove(reference);
