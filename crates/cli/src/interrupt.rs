@@ -44,8 +44,7 @@ pub struct Hangups {
 
 impl Hangups {
     pub fn listen() -> io::Result<Self> {
-        let in_terminal = io::stderr().is_terminal();
-        Ok(Self { signals: signal(SignalKind::hangup())?, in_terminal })
+        Ok(Self { signals: signal(SignalKind::hangup())?, in_terminal: has_terminal() })
     }
 
     pub async fn next(&mut self) -> Hangup {
@@ -53,9 +52,14 @@ impl Hangups {
             return std::future::pending().await;
         }
         // A terminal that is closed is none any more.
-        match self.in_terminal && !io::stderr().is_terminal() {
+        match self.in_terminal && !has_terminal() {
             true => Hangup::TerminalGone,
             false => Hangup::Reload,
         }
     }
+}
+
+/// Whether this process has a terminal, of which some of its output may be kept in a file.
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }

@@ -7,6 +7,16 @@ use server::http::Keys;
 
 use crate::config::UsageError;
 
+/// Refuses to let everybody into a server that has keys: a file that is missing for a moment would.
+pub fn stay_closed(now: &Keys, next: &Keys) -> Result<(), UsageError> {
+    if next.is_empty() && !now.is_empty() {
+        let reason =
+            "it gives no key any more, so that everybody could come in: that takes a restart";
+        return Err(UsageError(reason.into()));
+    }
+    Ok(())
+}
+
 /// The keys that were typed and those in a file, one on each line. `option` takes one, and the same with
 /// `-file` behind it the file.
 pub fn keys(typed: &[String], file: Option<&Path>, option: &str) -> anyhow::Result<Keys> {
@@ -24,4 +34,20 @@ pub fn keys(typed: &[String], file: Option<&Path>, option: &str) -> anyhow::Resu
         }
     }
     Keys::new(keys).map_err(|error| UsageError(format!("{option}: {error}")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_server_with_keys_never_loses_all_of_them() {
+        let (none, one) = (Keys::default(), Keys::new(["sesame"]).unwrap());
+        assert!(stay_closed(&one, &none).is_err());
+        for (now, next) in [(&none, &none), (&none, &one), (&one, &one)] {
+            assert!(stay_closed(now, next).is_ok());
+        }
+    }
 }

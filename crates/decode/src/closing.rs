@@ -138,10 +138,16 @@ impl Closing {
     }
 }
 
-/// How many tokens may come before it is measured again: fewer, the nearer the end is.
+/// How many tokens may come before it is measured again: fewer, the nearer the place is where the text is
+/// closed, and from there on the nearer its end is. So all walks of a text together are a few times as
+/// long as the longest.
 fn pause(known: Measured, reserve: usize) -> usize {
-    let slack = known.room.saturating_sub(known.needed.unwrap_or(0) + reserve);
-    (slack / 8).max(1)
+    let needed = known.needed.unwrap_or(0);
+    let far = match known.room.saturating_sub(needed + reserve) {
+        0 => needed,
+        slack => slack,
+    };
+    (far / 8).max(1)
 }
 
 #[cfg(test)]
@@ -166,6 +172,6 @@ mod tests {
     #[test]
     fn the_end_is_measured_more_often_the_nearer_it_is() {
         let after = |room, needed| pause(Measured { needed: Some(needed), room }, 10);
-        assert_eq!((after(250, 0), after(90, 40), after(30, 20), after(5, 90)), (30, 5, 1, 1));
+        assert_eq!((after(250, 0), after(90, 40), after(30, 20), after(5, 90)), (30, 5, 2, 11));
     }
 }

@@ -57,10 +57,12 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         form.constraint.mask(&mut step.logits)?;
         form.closing = false;
         if form.constraint.is_json() {
+            let left = self.edge.context().saturating_sub(self.read);
             let written = Written {
                 text: self.transcript.accepted_text(),
                 tokens: self.transcript.tokens().len(),
-                room: self.transcript.room(),
+                // A text ends with the context, too.
+                room: self.transcript.room().min(left),
             };
             let (vocabulary, logits) = (&*self.vocabulary, &mut step.logits);
             form.closing = form.end.narrow(written, &mut *form.constraint, vocabulary, logits)?;

@@ -103,7 +103,7 @@ export class Chat {
 
   /** A new conversation. */
   clear() {
-    this.keep();
+    this.keepRunning();
     this.forget();
   }
 
@@ -136,6 +136,12 @@ export class Chat {
     if (this.#turns.length === 0) return;
     const turns = this.#turns.map(({ text, file, results, answer }) => ({ text, file, results, answer: answer?.kept() }));
     this.unkept = this.store.save({ id: this.#id, title: this.title, turns });
+  }
+
+  /** Keeps what the running answer has so far. Where none runs all is kept already, and what another tab has
+   *  deleted since is not to come back. */
+  keepRunning() {
+    if (this.#abort) this.keep();
   }
 
   /** Goes on with a conversation that was kept. Gives whether it could be read. */

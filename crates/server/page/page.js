@@ -122,7 +122,7 @@ byId("set-key").addEventListener("click", async () => {
   if (await askForKey()) meet();
 });
 // A tab that is closed keeps what an answer has so far.
-addEventListener("pagehide", () => chat.keep());
+addEventListener("pagehide", () => chat.keepRunning());
 watchTokens(document.body);
 watchCard();
 

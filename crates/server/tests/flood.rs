@@ -73,9 +73,12 @@ async fn requests_that_wait_hold_what_they_ask_for_and_not_their_json() {
         let health = server.get("/health").await.json::<serde_json::Value>().await.unwrap();
         health["queued"].as_u64().unwrap()
     };
-    while queued().await < 40 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let all = async {
+        while queued().await < 40 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all).await.unwrap();
     let held = resident().saturating_sub(before);
     println!("{held} kB for 40 requests that wait");
     assert!(held < 150_000, "{held} kB for 40 requests that wait");

@@ -16,7 +16,7 @@ use super::reload::reload_until_gone;
 use crate::{
     args::{CloudArgs, Command},
     interrupt::{Hangups, interrupted},
-    keys::keys,
+    keys::{keys, stay_closed},
     show::say,
 };
 
@@ -55,7 +55,9 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
         let keys = keys.clone();
         move |command: Command| -> anyhow::Result<()> {
             if let Command::Cloud(args) = command {
-                keys.replace(&keys_of(&args)?);
+                let next = keys_of(&args)?;
+                stay_closed(&keys, &next)?;
+                keys.replace(&next);
             }
             Ok(())
         }

@@ -17,7 +17,7 @@ use crate::{
     args::{AllowedArgs, Command, ListenArgs, ServeArgs},
     config::{UsageError, note_fallback},
     interrupt::{Hangups, interrupted},
-    keys::keys,
+    keys::{keys, stay_closed},
     show::say,
 };
 
@@ -30,7 +30,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     allowed(&args, args.generate.mode)?;
     let hangups = Hangups::listen()?;
     let listening = &args.listening;
-    keys_of(listening)?;
+    let keys = keys_of(listening)?;
     let (tls, scheme) = listening.tls.config()?;
     let listener = TcpListener::bind(listening.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another --listen", listening.listen)
@@ -38,7 +38,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let tandem = pair(&args, args.parallel)?;
     let models = tandem.pair().clone();
-    let server = build(&args, tandem, address.ip().is_loopback()).await?;
+    let loopback = address.ip().is_loopback();
+    note_open(loopback, &keys);
+    let server = build(&args, tandem, keys.clone(), loopback).await?;
     // In the background: until it is there, texts that do not ask need not wait.
     tokio::spawn(async move {
         if let Err(error) = models.load_cloud().await {
@@ -48,8 +50,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     say(&format!("listening on {scheme}://{address}"));
     let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
     let mut failure = None;
-    let (mode, loopback) = (args.generate.mode, address.ip().is_loopback());
-    let reload = |command: Command| reconfigure(&server, command, mode, loopback);
+    let mode = args.generate.mode;
+    let reload = |command: Command| reconfigure(&server, command, mode, &keys);
     let shutdown = async {
         tokio::select! {
             () = interrupted() => {}
@@ -71,11 +73,11 @@ fn reconfigure(
     server: &Server<Models>,
     command: Command,
     mode: Mode,
-    loopback: bool,
+    now: &Keys,
 ) -> anyhow::Result<()> {
     let Command::Serve(args) = command else { return Ok(()) };
     let (keys, allowed) = (keys_of(&args.listening)?, allowed(&args, mode)?);
-    note_open(loopback, &keys);
+    stay_closed(now, &keys)?;
     server.reconfigure(&keys, allowed);
     Ok(())
 }
@@ -96,10 +98,9 @@ pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
 pub async fn build(
     args: &ServeArgs,
     tandem: Tandem,
+    keys: Keys,
     loopback: bool,
 ) -> anyhow::Result<Arc<Server<Models>>> {
-    let keys = keys_of(&args.listening)?;
-    note_open(loopback, &keys);
     let config = Config {
         about: about(args, &tandem)?,
         keys,

@@ -325,12 +325,18 @@ async fn the_state_says_when_the_model_is_loaded() {
     let path = folder.path().join("model.gguf");
     gguf::model(&path, "default");
     let options = LoadOptions::new(&path, CONTEXT, 1);
-    let model = LazyModel::new(Compute::start().unwrap(), options);
-    let service = Service::new(model, ServiceConfig::default());
+    let compute = Compute::start().unwrap();
+    let service = Service::new(LazyModel::new(compute.clone(), options), ServiceConfig::default());
     assert_eq!(service.state(), CloudState::NotLoaded);
-    let (loaded, meanwhile) = tokio::join!(service.load(), async { service.state() });
-    loaded.unwrap();
-    assert_eq!((meanwhile, service.state()), (CloudState::Loading, CloudState::Ready));
+    // The model's thread has other work first, so that it cannot be done before it is looked at.
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    drop(compute.work(move || held.recv().is_ok()).now_or_never());
+    let mut loading = pin!(service.load());
+    assert!(loading.as_mut().now_or_never().is_none());
+    assert_eq!(service.state(), CloudState::Loading);
+    drop(let_go);
+    loading.await.unwrap();
+    assert_eq!(service.state(), CloudState::Ready);
 }
 
 #[tokio::test]
@@ -430,7 +436,8 @@ async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     gguf::model(&path, "default");
-    let model = LazyModel::new(Compute::start().unwrap(), LoadOptions::new(&path, CONTEXT, 1));
+    let compute = Compute::start().unwrap();
+    let model = LazyModel::new(compute.clone(), LoadOptions::new(&path, CONTEXT, 1));
     let service = Service::new(model, ServiceConfig::default());
     let opened = service
         .open(OpenRequest {
@@ -441,6 +448,12 @@ async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
             grammar: None,
         })
         .await;
+    // Keeps the model's thread until it is let go: so short a text may be written before it is looked at.
+    let occupied = || {
+        let (let_go, held) = std::sync::mpsc::channel::<()>();
+        drop(compute.work(move || held.recv().is_ok()).now_or_never());
+        let_go
+    };
     let id = opened.unwrap().session;
     let question = |append: Vec<Token>| NextRequest {
         sequence: 1,
@@ -452,7 +465,11 @@ async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
         edge: None,
     };
     // The first is at work, and all of them ask the same.
-    let answers = join_all((0..100).map(|_| service.next(&id, question(vec![])))).await;
+    let let_go = occupied();
+    let mut all = pin!(join_all((0..100).map(|_| service.next(&id, question(vec![])))));
+    assert!(all.as_mut().now_or_never().is_none());
+    drop(let_go);
+    let answers = all.await;
     let busy = answers.iter().filter(|answer| matches!(answer, Err(ServiceError::Busy))).count();
     let answered = answers.iter().filter(|answer| answer.is_ok()).count();
     assert_eq!((answered, busy), (33, 67));
@@ -462,6 +479,7 @@ async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
         append: Piece::Ids(vec![]),
         continuation: Piece::Ids(continuation),
     };
+    let let_go = occupied();
     let mut working = pin!(service.score(&id, score(vec![Token(65), Token(66)])));
     assert!(working.as_mut().now_or_never().is_none());
     let long = vec![Token(65); CONTEXT + 1];
@@ -469,5 +487,6 @@ async fn few_calls_wait_for_one_session_and_none_with_what_cannot_fit() {
     assert!(matches!(next, Some(Err(ServiceError::ContextFull { .. }))), "{next:?}");
     let scored = service.score(&id, score(long)).now_or_never();
     assert!(matches!(scored, Some(Err(ServiceError::ContextFull { .. }))), "{scored:?}");
+    drop(let_go);
     assert_eq!(working.await.unwrap().tokens.len(), 2);
 }

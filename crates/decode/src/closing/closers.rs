@@ -116,6 +116,10 @@ impl Closers {
                 possible.push((character, token));
             }
         }
+        if possible.len() == self.separators.len() {
+            // Any text, which is only not long enough yet: no sign is better than another.
+            return Ok(vec![]);
+        }
         let mut ending = vec![];
         for &(_, token) in &possible {
             if constraint.allows(&[token, quote])? {

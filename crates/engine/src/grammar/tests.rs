@@ -180,6 +180,9 @@ fn text_is_free_until_the_word_and_behind_the_form() {
     constraint.advance(&encode("(7)")).unwrap();
     assert!(constraint.may_end().unwrap() && constraint.allows(&encode(" the")).unwrap());
     assert!(!checkpoint.allows(&encode(" the")).unwrap());
+    // Tokens that end the form and go on behind it, and some that do neither.
+    assert!(checkpoint.allows(&encode("(7) the")).unwrap());
+    assert!(!checkpoint.allows(&encode("(7 the")).unwrap());
 }
 
 #[test]

@@ -126,13 +126,17 @@ impl Constraint for Triggered {
     }
 
     fn allows(&mut self, tokens: &[Token]) -> Result<bool, ConstraintError> {
-        // Within the form nothing has to be copied to know, unless the text goes on behind it.
+        // Within the form nothing has to be copied to know, unless some of the tokens end it.
         if let State::Held(form) = &mut self.state {
-            let first = tokens.len().min(1);
             if form.allows(tokens)? {
                 return Ok(true);
             }
-            if tokens.len() == first || !form.allows(&tokens[..first])? {
+            let end = Token(self.trigger.tokens.tok_trie().eos_token());
+            let mut ends = false;
+            for length in 1..tokens.len() {
+                ends = ends || form.allows(&[&tokens[..length], &[end]].concat())?;
+            }
+            if !ends {
                 return Ok(false);
             }
         }

@@ -197,7 +197,7 @@ async fn nonsense_is_refused_also_where_others_wait_for_a_seat() {
     let pair = Scripted { seats: 1, queue: 8, pace, ends: false, ..Scripted::default() };
     let server = start(pair, config()).await;
     let (client, url) = (server.client.clone(), format!("{}{CHAT}", server.url));
-    let long = json!({ "messages": user("x"), "max_tokens": 40 });
+    let long = json!({ "messages": user("x"), "max_tokens": 600 });
     let first = tokio::spawn(async move { client.post(url).json(&long).send().await });
     while server.server.running() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -127,6 +127,15 @@ fn random_limits_and_models_end_in_whole_json() {
 }
 
 #[test]
+fn a_string_that_has_to_be_long_is_left_to_the_model() {
+    // Measured in signs, the end is too far away from the beginning on.
+    let schema = json!({"type": "string", "minLength": 95});
+    let (tokens, _) = write_with("abc", &Grammar::JsonSchema(schema), 100, 2);
+    let text: String = tokens.iter().map(|t| t.text.as_str()).collect();
+    assert!(text.bytes().all(|byte| b"\"abc".contains(&byte)), "{text}");
+}
+
+#[test]
 fn room_that_is_not_needed_is_left_to_the_model() {
     let schema = json!({"type": "string"});
     let (tokens, reason) = write_with("abc ", &Grammar::JsonSchema(schema), 300, 2);
