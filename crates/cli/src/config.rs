@@ -65,7 +65,13 @@ pub fn adapter(text: &str) -> Result<Adapter, String> {
 impl EdgeArgs {
     /// The models and presets of this machine, with the pair of these arguments.
     pub fn store(&self) -> anyhow::Result<Store> {
-        Ok(Store::open()?.with_pair(self.pair.as_deref())?)
+        Ok(Store::open()?.with_pair(self.pair.as_ref().map(|pair| pair.name.as_str()))?)
+    }
+
+    /// A builder with that store; a pair that was typed is not given up for a preset.
+    fn begin(&self) -> anyhow::Result<Builder> {
+        let typed = self.pair.as_ref().filter(|pair| pair.is_typed);
+        Ok(Tandem::builder().store(self.store()?).pair(typed.map(|pair| pair.name.clone())))
     }
 
     pub fn config(&self) -> EdgeConfig {
@@ -254,8 +260,9 @@ impl GenerateArgs {
 impl PairArgs {
     /// The pair, with nothing said of how it writes.
     pub fn builder(&self, preset: Option<&String>) -> anyhow::Result<Builder> {
-        let builder = Tandem::builder()
-            .pair(self.edge.pair.clone())
+        let builder = self
+            .edge
+            .begin()?
             .edge_config(self.edge.config())
             .cloud_config(self.cloud.config()?)
             .ask_config(self.cloud.location.ask_config()?)
@@ -266,14 +273,15 @@ impl PairArgs {
 
 #[cfg(feature = "lab")]
 impl crate::args::SmallModelArgs {
-    pub fn builder(&self) -> Builder {
-        let builder = Tandem::builder()
-            .pair(self.edge.pair.clone())
+    pub fn builder(&self) -> anyhow::Result<Builder> {
+        let builder = self
+            .edge
+            .begin()?
             .edge_config(self.edge.config())
             .offline()
             .mode(tandem::Mode::Small)
             .machine(self.machine.config());
-        with_preset(builder, self.preset.as_ref())
+        Ok(with_preset(builder, self.preset.as_ref()))
     }
 }
 

@@ -8,6 +8,7 @@ mod export;
 #[cfg(not(feature = "lab"))]
 mod no_lab;
 mod onnx;
+mod pair;
 mod preset;
 mod pull;
 #[cfg(feature = "lab")]
@@ -25,7 +26,7 @@ pub use self::no_lab::{
     NoLabArgs as EvalArgs, NoLabArgs as ExportArgs, NoLabArgs as ReportArgs,
     NoLabArgs as RouterArgs, NoLabArgs as TuneArgs, no_lab,
 };
-pub use self::{bench::*, onnx::*, preset::*, pull::*, sampling::*, serve::*};
+pub use self::{bench::*, onnx::*, pair::*, preset::*, pull::*, sampling::*, serve::*};
 #[cfg(feature = "lab")]
 pub use self::{eval::*, export::*, report::*, router::*, tune::*};
 
@@ -265,8 +266,8 @@ pub struct PairArgs {
 pub struct EdgeArgs {
     /// The pair of models that are used where none are named: a name from `tandem pull --list`. The
     /// default is the catalog's
-    #[arg(long, value_name = "NAME", env = "TANDEM_PAIR", help_heading = "Models")]
-    pub pair: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = PairNameParser, env = "TANDEM_PAIR", help_heading = "Models")]
+    pub pair: Option<PairName>,
 
     /// The small model: a GGUF file, an ONNX file or folder, a name from `tandem pull --list`, or
     /// hf:OWNER/REPO[:FILE or QUANT] once it is pulled

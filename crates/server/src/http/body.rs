@@ -57,7 +57,7 @@ pub async fn json_bytes(request: Request, limits: BodyLimits) -> Result<Vec<u8>,
     }
     if values(&bytes) > limits.values {
         let message = format!("the body has more than {} values", limits.values);
-        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("too_large"));
+        return Err(ApiError::invalid(message).code("too_many_values"));
     }
     Ok(bytes)
 }

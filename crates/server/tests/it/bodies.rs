@@ -108,7 +108,7 @@ async fn a_body_of_too_many_values_is_refused_before_it_is_parsed() {
     let chat = |values: usize| json!({ "messages": user("cat"), "max_tokens": 1, "metadata": vec![0; values] });
     let path = "/v1/chat/completions";
     let (status, error) = server.refused(path, &chat(33_000)).await;
-    assert_eq!((status, error["code"].as_str()), (413, Some("too_large")), "{error}");
+    assert_eq!((status, error["code"].as_str()), (400, Some("too_many_values")), "{error}");
     assert!(error["message"].as_str().unwrap().contains("32768 values"), "{error}");
     assert_eq!(server.post(path, &chat(32_000)).await.status(), 200);
     // However many commas a text has, it is one value.
@@ -127,7 +127,7 @@ async fn the_cloud_refuses_too_many_values_as_well() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let prompt = json!({ "text": "ab" });
     for (body, refused, told) in [
-        (json!({ "prompt": { "tokens": vec![65; 300_000] } }), 413, "262144 values"),
+        (json!({ "prompt": { "tokens": vec![65; 300_000] } }), 400, "262144 values"),
         (
             json!({ "prompt": prompt, "grammar": { "json_schema": { "enum": vec![0; 40_000] } } }),
             400,

@@ -234,7 +234,8 @@ async fn an_answer_that_is_not_as_described_is_noticed() {
         let mut other = answer.clone();
         other.pointer_mut(place).unwrap()[&names[0]] = json!([{}]);
         assert!(!document.mistakes(schema, &other).is_empty(), "{place}/{} is anything", names[0]);
-        let optional = ["tandem", "trace", "id", "eligible", "cloud", "alternatives", "sent"];
+        let optional =
+            ["tandem", "trace", "id", "eligible", "exchange", "cloud", "alternatives", "sent"];
         for name in names.iter().filter(|name| !optional.contains(&name.as_str())) {
             let mut fewer = answer.clone();
             fewer.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(name);

@@ -191,15 +191,16 @@ async fn what_clients_add_of_their_own_is_taken() {
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_by_name_and_at_once() {
     let server = start(Scripted::default(), config()).await;
-    let many: Vec<Value> = (0..10_000)
-        .map(|i| json!({ "type": "function", "function": { "name": format!("tool_{i}") } }))
-        .collect();
+    let many = |count: usize| {
+        let tool = |i| json!({ "type": "function", "function": { "name": format!("tool_{i}") } });
+        (0..count).map(tool).collect::<Value>()
+    };
     let tool = |function: Value| json!([{ "type": "function", "function": function }]);
     let endless = json!({
         "type": "object", "properties": { "me": { "$ref": "#" } }, "required": ["me"]
     });
     for (field, value, named) in [
-        ("tools", json!(many), "tools[128]"),
+        ("tools", many(1000), "tools[128]"),
         ("tools", json!([{ "type": "function" }]), "tools[0].function"),
         ("tools", json!([{ "type": "retrieval" }]), "tools[0].type"),
         ("tools", tool(json!({})), "tools[0].function.name"),
@@ -218,4 +219,11 @@ async fn what_makes_no_sense_is_refused_by_name_and_at_once() {
         assert_eq!((status, &error["param"]), (400, &json!(named)), "{error}");
         assert!(started.elapsed() < Duration::from_secs(1));
     }
+    // So many that they are not even parsed.
+    let started = Instant::now();
+    let mut body = body(json!("auto"), true);
+    body["tools"] = many(10_000);
+    let (status, error) = server.refused(CHAT, &body).await;
+    assert_eq!((status, &error["code"]), (400, &json!("too_many_values")), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(1));
 }

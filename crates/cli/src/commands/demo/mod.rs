@@ -21,7 +21,7 @@ use self::{
     question::{Question, common_sense, plain, sum},
 };
 use crate::{
-    args::PairArgs,
+    args::{PairArgs, PairName},
     config::note_fallback,
     show::{Screen, say},
 };
@@ -41,7 +41,7 @@ pub async fn demo(mut args: PairArgs) -> anyhow::Result<ExitCode> {
         || args.cloud.cloud_model.is_some()
         || !args.cloud.location.cloud.is_empty();
     if !own_pair && args.edge.pair.is_none() {
-        args.edge.pair = pair_that_is_here(&args.edge.store()?);
+        args.edge.pair = pair_that_is_here(&args.edge.store()?).map(PairName::typed);
     }
     let screen = Screen::new();
     let mark = if screen.has_colour() { "coloured" } else { "in ⟦ ⟧" };
@@ -72,7 +72,7 @@ pub async fn demo(mut args: PairArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The smallest pair, if its models are here and those of the chosen pair are not.
-fn pair_that_is_here(store: &Store) -> Option<String> {
+fn pair_that_is_here(store: &Store) -> Option<&'static str> {
     let whole = |store: &Store| {
         [Role::Edge, Role::Cloud].iter().all(|role| store.resolve(None, *role).is_ok())
     };
@@ -82,7 +82,7 @@ fn pair_that_is_here(store: &Store) -> Option<String> {
     }
     let pair = &store.pair.name;
     say(&format!("the models of the pair {pair} are not here; this is the pair {LEAST_PAIR}"));
-    Some(LEAST_PAIR.to_owned())
+    Some(LEAST_PAIR)
 }
 
 /// One question in the three modes, and what is seen.

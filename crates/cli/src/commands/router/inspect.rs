@@ -48,7 +48,7 @@ pub async fn inspect(args: InspectArgs) -> anyhow::Result<()> {
         writeln!(out, "  thresholds   {}", points.join(", "))?;
     }
     let Some(prompt) = &args.prompt else { return Ok(()) };
-    let tandem = args.small.builder().build()?;
+    let tandem = args.small.builder()?.build()?;
     let router = NamedRouter::read(&args.router, &tandem.pair().edge_options()?)?.build(0);
     let messages = [Message::system(&args.system), Message::user(prompt.clone())];
     let scored = lab::record::scored_answer(&tandem, router, &messages, args.max_tokens).await?;

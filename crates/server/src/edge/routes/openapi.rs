@@ -139,7 +139,7 @@ impl<T: ToSchema> IntoResponses for GenerationErrors<T> {
             (403, "What the operator does not allow, or another host's name"),
             (404, "No such model"),
             (408, "The body came too slowly"),
-            (413, "The body is too large, or has too many values"),
+            (413, "The body is too large"),
             (415, "Not application/json"),
             (429, "The key has no requests or tokens of the cloud left for now; see Retry-After"),
             (500, "A model failed"),
