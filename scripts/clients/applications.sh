@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs applications, lets each use `tandem serve`, and adds up what they print.
 #
-# usage: applications.sh TANDEM [llama_index|lm_eval ...]
+# usage: applications.sh TANDEM [llama_index|lm_eval|aider ...]
 set -u
 tandem=$1
 shift
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-for application in ${@:-llama_index lm_eval}; do
+for application in ${@:-llama_index lm_eval aider}; do
     echo "== $application"
     "scripts/clients/$application.sh" "$tandem" 2>&1 | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || status=1
