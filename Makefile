@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-onnx-real check deny pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-onnx-real check deny pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -52,6 +52,9 @@ test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the pr
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
+
+test-clients: build models ## LlamaIndex, lm-evaluation-harness, aider: each installed, tried
+	@scripts/clients/applications.sh $(TANDEM)
 
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)

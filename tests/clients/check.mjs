@@ -1,4 +1,4 @@
-// Runs functions as tests and prints their count the way cargo does.
+// Runs functions as tests and prints how many passed.
 
 export async function run(tests) {
   let failed = 0;
@@ -13,6 +13,6 @@ export async function run(tests) {
     }
   }
   const passed = Object.keys(tests).length - failed;
-  console.log(`test result: ${failed ? 'FAILED' : 'ok'}. ${passed} passed; ${failed} failed;`);
+  console.log(`${passed} passed, ${failed} failed`);
   process.exit(failed ? 1 : 0);
 }
