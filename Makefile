@@ -47,7 +47,7 @@ test-fresh: ## the README's commands on four machines with nothing on them (root
 test-vulkan: build models ## a build for Vulkan on a driver without a GPU (root; a quarter of an hour)
 	@scripts/rooms/vulkan.sh
 
-test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the program of make dist; half an hour
+test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the program of make dist; a quarter of an hour
 	@scripts/test_cpus.sh
 
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
