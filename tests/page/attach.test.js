@@ -34,8 +34,9 @@ test("a text file goes with the next message, and only with that", () =>
 scripted("a file can go alone, be removed, and be put in place of another", () =>
   withPage(async (page, mock) => {
     await choose(page, "one.txt", "one");
+    await page.locator("#attached").filter({ hasText: "one.txt" }).waitFor();
     await choose(page, "two.txt", "two");
-    assert.match(await page.locator("#attached").textContent(), /two\.txt/);
+    await page.locator("#attached").filter({ hasText: "two.txt" }).waitFor();
     await page.getByRole("button", { name: "Remove the attached file" }).click();
     assert.ok(await page.locator("#attached").isHidden());
     assert.equal(await page.evaluate(() => document.activeElement.id), "attach");

@@ -62,10 +62,11 @@ export async function send(page, text) {
   await page.locator("#prompt").press("Enter");
 }
 
-/** Waits until nothing runs any more. */
+/** Waits until nothing runs any more, and all of it is painted: the page paints once a frame. */
 export async function finished(page) {
   await page.locator("#stop").waitFor({ state: "hidden" });
   await page.locator("#send").waitFor({ state: "visible" });
+  await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))));
 }
 
 /** Sends, waits for the end, gives the last answer's element. */
