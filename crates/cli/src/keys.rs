@@ -10,8 +10,8 @@ use crate::config::UsageError;
 /// Refuses to let everybody into a server that has keys: a file that is missing for a moment would.
 pub fn stay_closed(now: &Keys, next: &Keys) -> Result<(), UsageError> {
     if next.is_empty() && !now.is_empty() {
-        let reason =
-            "it gives no key any more, so that everybody could come in: that takes a restart";
+        let reason = "there would be no key any more, and everybody could come in: name a key, or \
+                      restart the server if that is wanted";
         return Err(UsageError(reason.into()));
     }
     Ok(())
