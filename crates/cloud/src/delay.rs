@@ -1,6 +1,8 @@
 //! A network as a setting: delay, jitter and loss that repeat, and that may change with time.
 
 use std::{
+    fs,
+    path::Path,
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -16,21 +18,43 @@ const RETRANSMISSION: Duration = Duration::from_millis(200);
 const MAX_RETRANSMISSIONS: u32 = 5;
 
 /// `RTT[:JITTER][:LOSS]`, as in `170ms`, `170ms:20ms` or `170ms:20ms:1%`; or several with the time that
-/// each lasts, as in `20ms/5s,400ms/5s`, which take turns for ever.
+/// each lasts, as in `20ms/5s,400ms/5s`, which take turns for ever. Bursts of loss are
+/// `170ms/9s,170ms:50%/3s`. `dead` in place of a round trip lets nothing through while it lasts, as in
+/// `170ms/30s,dead/60s`. `@FILE` has recorded round trips, one a line: each request takes the next one, or
+/// each line lasts as long as in `@FILE/1s`.
 ///
 /// Jitter spreads each round trip evenly by that much to both sides. A lost packet does not lose an
 /// answer, as TCP sends it again: it costs the time until then, twice as long each time it is lost
-/// again. The same request gets the same delay in every run, if it is made at the same time where that
-/// counts.
+/// again. What is sent into a dead network arrives once it is back, if nobody gives it up before. The
+/// same request gets the same delay in every run, if it is made at the same time where that counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delay {
+    course: Course,
+    /// As it was written, for people.
+    written: String,
+    /// What has passed before the first request of this connection.
+    before: Passed,
+}
+
+/// How a network goes on.
+#[derive(Clone, Debug, PartialEq)]
+enum Course {
     /// One that lasts, or some with a time each.
-    phases: Arc<[Phase]>,
+    Phases(Arc<[Phase]>),
+    /// The round trip of one request after the other, again and again.
+    Recorded(Arc<[Duration]>),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Passed {
+    time: Duration,
+    requests: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Phase {
-    rtt: Duration,
+    /// `None` while nothing gets through.
+    rtt: Option<Duration>,
     jitter: Duration,
     loss: f64,
     /// Until the next takes over.
@@ -38,57 +62,116 @@ struct Phase {
 }
 
 impl Delay {
-    /// The mean way there and back, without loss.
+    /// The mean way there and back, without loss, while anything gets through.
     pub fn rtt(&self) -> Duration {
-        let (mut sum, mut all) = (0.0, 0.0);
-        for phase in self.phases.iter() {
-            let lasts = phase.lasts.map_or(1.0, |lasts| lasts.as_secs_f64());
-            sum += phase.rtt.as_secs_f64() * lasts;
-            all += lasts;
-        }
+        let weighed: Vec<(Duration, f64)> = match &self.course {
+            Course::Recorded(times) => times.iter().map(|&rtt| (rtt, 1.0)).collect(),
+            Course::Phases(phases) => {
+                let weight = |phase: &Phase| phase.lasts.map_or(1.0, |lasts| lasts.as_secs_f64());
+                phases.iter().filter_map(|phase| Some((phase.rtt?, weight(phase)))).collect()
+            }
+        };
+        let all: f64 = weighed.iter().map(|(_, weight)| weight).sum();
+        let sum: f64 = weighed.iter().map(|(rtt, weight)| rtt.as_secs_f64() * weight).sum();
         Duration::try_from_secs_f64(sum / all).unwrap_or_default()
+    }
+
+    /// How it was written, where more than the mean round trip tells it from another.
+    pub fn name(&self) -> Option<&str> {
+        let plain = match &self.course {
+            Course::Recorded(_) => false,
+            Course::Phases(phases) => {
+                phases.iter().all(|phase| *phase == Phase { rtt: phase.rtt, ..Phase::default() })
+            }
+        };
+        (!plain).then_some(&self.written)
+    }
+
+    /// Whether there are times at which nothing gets through.
+    pub fn goes_dead(&self) -> bool {
+        match &self.course {
+            Course::Phases(phases) => phases.iter().any(|phase| phase.rtt.is_none()),
+            Course::Recorded(_) => false,
+        }
+    }
+
+    /// The same network, after so much time and so many requests.
+    pub fn after(self, time: Duration, requests: usize) -> Self {
+        Self { before: Passed { time, requests }, ..self }
     }
 
     /// The networks that a list means: delays with a time are one network that changes, delays without
     /// are a network each.
     pub fn networks(list: &[Self]) -> Result<Vec<Self>, String> {
-        let phases = || list.iter().flat_map(|delay| delay.phases.iter());
-        match phases().filter(|phase| phase.lasts.is_some()).count() {
-            0 => Ok(list.to_vec()),
-            timed if timed == phases().count() => {
-                Ok(vec![Self { phases: phases().copied().collect() }])
-            }
-            _ => Err(UNTIMED.into()),
+        let phases: Vec<Phase> = list.iter().flat_map(Self::phases).copied().collect();
+        let timed = phases.iter().filter(|phase| phase.lasts.is_some()).count();
+        let recorded = list.iter().any(|delay| matches!(delay.course, Course::Recorded(_)));
+        if timed == 0 {
+            return Ok(list.to_vec());
         }
+        if timed < phases.len() || recorded {
+            return Err(UNTIMED.into());
+        }
+        let written: Vec<&str> = list.iter().map(|delay| delay.written.as_str()).collect();
+        Self::of_phases(phases, written.join(",")).map(|delay| vec![delay])
+    }
+
+    fn phases(&self) -> &[Phase] {
+        match &self.course {
+            Course::Phases(phases) => phases,
+            Course::Recorded(_) => &[],
+        }
+    }
+
+    fn of_phases(phases: Vec<Phase>, written: String) -> Result<Self, String> {
+        if phases.len() > 1 && phases.iter().any(|phase| phase.lasts.is_none()) {
+            return Err(UNTIMED.into());
+        }
+        let course = Course::Phases(phases.into());
+        Ok(Self { course, written, before: Passed::default() })
     }
 
     /// The delay of request number `request`, so long after the first.
     pub fn of(&self, request: usize, at: Duration) -> Duration {
-        self.phase_at(at).map_or(Duration::ZERO, |phase| phase.of(request))
-    }
-
-    fn phase_at(&self, at: Duration) -> Option<&Phase> {
-        let period: Duration = self.phases.iter().filter_map(|phase| phase.lasts).sum();
-        if period.is_zero() {
-            return self.phases.first();
+        let (request, at) = (request + self.before.requests, at + self.before.time);
+        match &self.course {
+            Course::Recorded(times) => {
+                times.get(request % times.len().max(1)).copied().unwrap_or_default()
+            }
+            Course::Phases(phases) => through(phases, request, at),
         }
-        let since = at.as_nanos() % period.as_nanos();
-        let mut left = u64::try_from(since).map_or(Duration::ZERO, Duration::from_nanos);
-        self.phases.iter().find(|phase| {
-            let lasts = phase.lasts.unwrap_or_default();
-            let here = left < lasts;
-            left = left.saturating_sub(lasts);
-            here
-        })
     }
 }
 
+/// The delay of a request at this time: whatever is left of a dead time, and then its way.
+fn through(phases: &[Phase], request: usize, at: Duration) -> Duration {
+    let period: Duration = phases.iter().filter_map(|phase| phase.lasts).sum();
+    let since = if period.is_zero() { 0 } else { at.as_nanos() % period.as_nanos() };
+    let mut since = u64::try_from(since).map_or(Duration::ZERO, Duration::from_nanos);
+    let is_over = |phase: &&Phase| {
+        let over = phase.lasts.filter(|lasts| *lasts <= since);
+        since -= over.unwrap_or_default();
+        over.is_some()
+    };
+    let past = phases.iter().take_while(is_over).count();
+    let mut waited = Duration::ZERO;
+    for phase in phases.iter().cycle().skip(past).take(phases.len()) {
+        match phase.rtt {
+            Some(rtt) => return waited + phase.way(rtt, request),
+            None => waited += phase.lasts.unwrap_or_default().saturating_sub(since),
+        }
+        since = Duration::ZERO;
+    }
+    waited
+}
+
 impl Phase {
-    fn of(&self, request: usize) -> Duration {
+    /// The delay of a request where a round trip takes this long.
+    fn way(&self, rtt: Duration, request: usize) -> Duration {
         let spread = sampling::uniform(0x6a69_7474_6572, request) * 2.0 - 1.0;
-        let jittered = self.rtt.as_secs_f64() + spread * self.jitter.as_secs_f64();
+        let jittered = rtt.as_secs_f64() + spread * self.jitter.as_secs_f64();
         let mut delay = Duration::try_from_secs_f64(jittered).unwrap_or_default();
-        let mut timeout = RETRANSMISSION.max(self.rtt * 2);
+        let mut timeout = RETRANSMISSION.max(rtt * 2);
         for again in 0..MAX_RETRANSMISSIONS {
             if sampling::uniform(0x6c6f_7373 + u64::from(again), request) >= self.loss {
                 break;
@@ -126,8 +209,8 @@ impl Simulated {
 impl Network {
     /// Simulates this from the next request on.
     pub fn simulate(&self, delay: Option<Delay>) {
-        let mut network = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (network.delay, network.since) = (delay, None);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Simulated { delay, ..Simulated::default() };
     }
 
     /// Takes as long as one way there and back takes longer than it really does.
@@ -140,49 +223,103 @@ impl Network {
 }
 
 /// Said where a network that changes does not say when.
-const UNTIMED: &str =
-    "write how long each part of a network that changes lasts, as in 20ms/5s,400ms/5s";
+const UNTIMED: &str = "write how long each part of a network that changes lasts, as in \
+                       20ms/5s,400ms/5s; recorded times of single requests, as in @FILE, stand alone";
 
 impl FromStr for Delay {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let phases = text.split(',').map(str::parse::<Phase>);
-        let phases: Arc<[Phase]> = phases.collect::<Result<_, String>>()?;
-        if phases.len() > 1 && phases.iter().any(|phase| phase.lasts.is_none()) {
-            return Err(UNTIMED.into());
+        let mut phases = vec![];
+        for part in text.split(',') {
+            let Some(recording) = part.strip_prefix('@') else {
+                phases.push(part.parse()?);
+                continue;
+            };
+            let (path, lasts) = match recording.rsplit_once('/') {
+                // Else it is the end of a path.
+                Some((path, lasts)) if lasts.ends_with('s') && duration(lasts).is_some() => {
+                    (path, Some(time_of(lasts)?))
+                }
+                _ => (recording, None),
+            };
+            let times = recorded(Path::new(path))?;
+            match lasts {
+                Some(_) => phases.extend(times.into_iter().map(|rtt| Phase {
+                    rtt: Some(rtt),
+                    lasts,
+                    ..Phase::default()
+                })),
+                None if part == text => {
+                    let (course, written) = (Course::Recorded(times.into()), text.to_owned());
+                    return Ok(Self { course, written, before: Passed::default() });
+                }
+                None => return Err(UNTIMED.into()),
+            }
         }
-        Ok(Self { phases })
+        Self::of_phases(phases, text.to_owned())
     }
+}
+
+/// The round trips in a file, one a line.
+fn recorded(path: &Path) -> Result<Vec<Duration>, String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|e| format!("the recorded times in {shown} cannot be read: {e}"))?;
+    let mut times = vec![];
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        times.push(duration(line.trim()).ok_or_else(|| {
+            format!(
+                "{shown} line {number}: {line:?} is not a time of at most an hour; write one a line, \
+                 as in 170ms, 0.17s or 170"
+            )
+        })?);
+    }
+    if times.is_empty() {
+        return Err(format!("{shown} holds no recorded times: write one a line, as in 170ms"));
+    }
+    Ok(times)
+}
+
+const WRONG: &str = "write RTT[:JITTER][:LOSS] of at most an hour, as in 170ms, 170ms:20ms or \
+                     170ms:20ms:1%, with /TIME behind it if it changes then; dead/TIME lets nothing \
+                     through for so long, and @FILE has recorded times, one a line";
+
+/// How long a part of a network lasts.
+fn time_of(lasts: &str) -> Result<Duration, String> {
+    duration(lasts).filter(|lasts| !lasts.is_zero()).ok_or_else(|| WRONG.into())
 }
 
 impl FromStr for Phase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            "write RTT[:JITTER][:LOSS] of at most an hour, as in 170ms, 170ms:20ms or \
-             170ms:20ms:1%, and /TIME behind it if it changes then"
-        };
+        let wrong = || WRONG.to_owned();
         let (network, lasts) = match text.split_once('/') {
-            Some((network, lasts)) => (network, Some(lasts)),
+            Some((network, lasts)) => (network, Some(time_of(lasts)?)),
             None => (text, None),
         };
-        let mut phase = Self::default();
-        if let Some(lasts) = lasts {
-            let lasts = duration(lasts).filter(|lasts| !lasts.is_zero());
-            phase.lasts = Some(lasts.ok_or_else(wrong)?);
+        if network == "dead" {
+            // For ever, no text would ever have its answer.
+            return match lasts {
+                Some(_) => Ok(Self { lasts, ..Self::default() }),
+                None => Err("write how long the network is dead, as in 170ms/30s,dead/60s".into()),
+            };
         }
+        let mut phase = Self { lasts, ..Self::default() };
         for (i, part) in network.split(':').enumerate() {
             match (i, part.strip_suffix('%')) {
-                (0, None) => phase.rtt = duration(part).ok_or_else(wrong)?,
+                (0, None) => phase.rtt = Some(duration(part).ok_or_else(wrong)?),
                 (1 | 2, Some(percent)) => {
                     let percent = percent.parse::<f64>().ok();
                     let percent = percent.filter(|p| (0.0..=100.0).contains(p));
                     phase.loss = percent.ok_or_else(wrong)? / 100.0;
                 }
                 (1, None) => phase.jitter = duration(part).ok_or_else(wrong)?,
-                _ => return Err(wrong().into()),
+                _ => return Err(wrong()),
             }
         }
         Ok(phase)
@@ -201,99 +338,4 @@ pub fn duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn delay(text: &str) -> Delay {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn what_users_write() {
-        let phase = |text: &str| delay(text).phases[0];
-        assert_eq!(phase("170ms"), Phase { rtt: ms(170), ..Phase::default() });
-        let full = Phase { rtt: ms(100), jitter: ms(20), loss: 0.01, lasts: None };
-        assert_eq!(phase("0.1s:20ms:1%"), full);
-        assert_eq!(phase("0.1s:20ms:1%/2s"), Phase { lasts: Some(ms(2000)), ..full });
-        assert_eq!(phase("50:2%").loss, 0.02);
-        let bad = ["", "fast", "-1ms", "170ms:20ms:1%:2", "170ms:20ms:200%", "5%", "1e99s"];
-        let bad_times =
-            ["20ms/", "20ms/0s", "20ms/5s/5s", "/5s", "20ms,400ms", "20ms/5s,400ms", ","];
-        for bad in bad.into_iter().chain(bad_times) {
-            assert!(bad.parse::<Delay>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn delays_repeat_and_spread_as_told() {
-        let delay = delay("100ms:20ms");
-        let all: Vec<_> = (0..1000).map(|ask| delay.of(ask, Duration::ZERO)).collect();
-        assert!(all.iter().all(|d| (ms(80)..=ms(120)).contains(d)));
-        let mean = all.iter().sum::<Duration>() / 1000;
-        assert!((ms(98)..ms(102)).contains(&mean), "{mean:?}");
-        assert_eq!(all[7], delay.of(7, ms(99_999)));
-        assert!(all[7] != all[8]);
-    }
-
-    #[test]
-    fn loss_costs_retransmissions() {
-        let some = delay("10ms:0ms:10%");
-        let slow = (0..1000).filter(|&ask| some.of(ask, Duration::ZERO) > ms(200)).count();
-        assert!((70..130).contains(&slow), "{slow}");
-        assert!(delay("10ms:0ms:100%").of(0, Duration::ZERO) < Duration::from_secs(10));
-    }
-
-    #[test]
-    fn parts_with_a_time_take_turns() {
-        let changing = delay("20ms/5s,400ms/1s,60s/60s");
-        for (at, expected) in [
-            (0, 20),
-            (4_999, 20),
-            (5_000, 400),
-            (5_999, 400),
-            (6_000, 60_000),
-            (65_999, 60_000),
-            (66_000, 20),
-            (66_000 * 1000 + 5_500, 400),
-        ] {
-            assert_eq!(changing.of(3, ms(at)), ms(expected), "at {at} ms");
-        }
-        assert_eq!(delay("20ms/5s,400ms/5s").rtt(), ms(210));
-        assert_eq!(delay("20ms/3s,400ms/1s").rtt(), ms(115));
-        assert_eq!(delay("170ms").rtt(), ms(170));
-    }
-
-    #[test]
-    fn a_list_is_one_network_that_changes_or_several_that_do_not() {
-        let networks = |list: &[&str]| {
-            let list: Vec<_> = list.iter().map(|text| delay(text)).collect();
-            Delay::networks(&list)
-        };
-        assert!(networks(&[]).unwrap().is_empty());
-        assert_eq!(networks(&["0ms", "30ms"]).unwrap(), [delay("0ms"), delay("30ms")]);
-        let changing = networks(&["20ms/5s", "400ms:1%/5s"]).unwrap();
-        assert_eq!(changing, [delay("20ms/5s,400ms:1%/5s")]);
-        assert!(networks(&["20ms/5s", "400ms"]).unwrap_err().contains("lasts"));
-    }
-
-    #[test]
-    fn the_first_request_starts_the_clock() {
-        let begun = Instant::now();
-        let network = Network::default();
-        let next = |at| network.0.lock().unwrap().next(begun + ms(at));
-        network.simulate(Some(delay("20ms/1s,400ms/1s")));
-        // Models are loaded before anything is asked.
-        for (at, expected) in [(1500, 20), (2499, 20), (2500, 400), (3499, 400), (3500, 20)] {
-            assert_eq!(next(at), Some(ms(expected)), "at {at} ms");
-        }
-        // It begins again where it is set again.
-        network.simulate(Some(delay("20ms/1s,400ms/1s")));
-        assert_eq!(next(4900), Some(ms(20)));
-        network.simulate(None);
-        assert_eq!(next(4950), None);
-    }
-}
+mod tests;

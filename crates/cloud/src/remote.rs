@@ -154,6 +154,8 @@ impl Remote {
     }
 
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
+        // What failed on another network tells nothing of this one.
+        lock(&self.breaker).succeeded();
         if let Some((settings, transport)) = &mut self.connection {
             settings.delay.clone_from(&delay);
             transport.network().simulate(delay);
@@ -263,18 +265,19 @@ impl Remote {
     }
 
     /// Opens within the deadline of an ask. A model in this process may take longer: it is loaded
-    /// here.
+    /// here; unless nothing may get through to it for a while.
     async fn try_open(&self) -> Result<Handshake, CloudError> {
         let (settings, transport) = self.connection.as_ref().ok_or(CloudError::Offline)?;
         let (after, url) = (settings.deadline, settings.target.to_string());
         let is_remote = matches!(transport, Transport::Http(_));
+        let goes_dead = settings.delay.as_ref().is_some_and(Delay::goes_dead);
         let opening = async {
             match self.client().await? {
                 Client::Tandem(client) => client.open().await,
                 Client::Engine(client) => client.open().await,
             }
         };
-        let opened = if is_remote {
+        let opened = if is_remote || goes_dead {
             timeout(after, opening).await.unwrap_or(Err(CloudError::TimedOut { url, after }))?
         } else {
             opening.await?
