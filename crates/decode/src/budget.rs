@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Pace, Source, Threshold};
+use crate::{Pace, PaceState, Source, Threshold};
 
 /// How far the aim moves, in proportion, for each token kept while the budget is unspent. Small, so
 /// that one hard text is not starved for another's sake: the aim follows over some hundred tokens.
@@ -169,6 +169,8 @@ pub struct BudgetState {
     pub tokens: usize,
     /// How many of them came from the cloud.
     pub routed: usize,
+    /// What a pace has seen, where one is kept.
+    pub pace: Option<PaceState>,
 }
 
 impl Budget {
@@ -237,16 +239,23 @@ impl Budget {
 
     /// Continues from a saved state, within the limits of this budget.
     pub fn resume(&mut self, state: BudgetState) {
-        let BudgetState { aim, tokens, routed } = state;
+        let BudgetState { aim, tokens, routed, pace } = state;
         if aim.is_finite() {
             self.aim = aim.clamp(self.limits.0, self.limits.1);
         }
         (self.tokens, self.routed) = (tokens, routed);
+        if let (Some(own), Some(seen)) = (&mut self.pace, pace) {
+            own.resume(seen);
+            let share = seen.share.filter(|share| share.is_finite() && self.share > 0.0);
+            let share = share.map(|share| share.clamp(LEAST_TARGET.min(self.share), self.share));
+            self.target = share.unwrap_or(self.target);
+        }
     }
 
     /// What [`resume`](Self::resume) needs to continue from here.
     pub fn state(&self) -> BudgetState {
-        BudgetState { aim: self.aim, tokens: self.tokens, routed: self.routed }
+        let pace = self.pace.as_ref().map(Pace::state);
+        BudgetState { aim: self.aim, tokens: self.tokens, routed: self.routed, pace }
     }
 
     /// The threshold at this moment. A budget of 0 never asks, and a budget of 1 always does.

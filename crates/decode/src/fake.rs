@@ -253,10 +253,13 @@ impl Cloud for FakeCloud {
         let mut judgement = Judgement::default();
         let mut stream = TextStream::default();
         for id in given {
-            let greedy = sampling::argmax(&self.model.logits(&context)).unwrap_or(id);
+            let logits = self.model.logits(&context);
+            let greedy = sampling::argmax(&logits).unwrap_or(id);
             let text = String::from_utf8_lossy(&self.model.vocabulary.piece(greedy)).into_owned();
-            let greedy = AnswerToken { id: Some(greedy), text, logprob: Some(0.0) };
-            judgement.tokens.push(Judged { given: self.answered(id, &mut stream), greedy });
+            let logprob = |id| Some(sampling::logprob(&logits, id));
+            let given = AnswerToken { logprob: logprob(id), ..self.answered(id, &mut stream) };
+            let greedy = AnswerToken { id: Some(greedy), text, logprob: logprob(greedy) };
+            judgement.tokens.push(Judged { given, greedy });
             context.push(id);
         }
         Ok(judgement)

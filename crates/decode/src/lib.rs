@@ -74,7 +74,7 @@ pub use decision::{Decision, Score, Threshold, ThresholdError};
 pub use edge::{Edge, EdgeError};
 pub use hex::hex;
 pub use input::SessionInput;
-pub use pace::{Miss, Pace};
+pub use pace::{Miss, Pace, PaceState};
 pub use relay::Relay;
 pub use router::Router;
 pub use sampling::{Sampling, SamplingError};

@@ -8,6 +8,8 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Source;
 
 /// How much a token counts against those before it, by whether the cloud was asked for it. Asks are
@@ -31,8 +33,15 @@ pub struct Pace {
     /// In seconds, as everything here.
     aim: f64,
     least_share: f32,
-    /// What a token takes, by who was asked for it.
+    state: PaceState,
+}
+
+/// What a pace has seen: enough for another one to continue from it. Times are in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PaceState {
+    /// What a token of the edge's takes, once one was timed.
     edge: Option<f64>,
+    /// What a token takes for which the cloud was asked, once one was timed.
     ask: Option<f64>,
     /// What was won against the aim, and not yet spent.
     won: f64,
@@ -41,6 +50,8 @@ pub struct Pace {
     /// At how many tokens the share would have had to be smaller than it may, and larger.
     too_dear: usize,
     too_cheap: usize,
+    /// The share of tokens from the cloud that it led to last; `None` until both sides were timed.
+    pub(crate) share: Option<f32>,
 }
 
 impl Pace {
@@ -48,17 +59,17 @@ impl Pace {
     /// in 0..=1, however long its answers take.
     pub fn new(aim: Duration, least_share: f32) -> Self {
         let least_share = if least_share.is_nan() { 0.0 } else { least_share.clamp(0.0, 1.0) };
-        Self {
-            aim: aim.as_secs_f64(),
-            least_share,
-            edge: None,
-            ask: None,
-            won: 0.0,
-            tokens: 0,
-            time: 0.0,
-            too_dear: 0,
-            too_cheap: 0,
-        }
+        Self { aim: aim.as_secs_f64(), least_share, state: PaceState::default() }
+    }
+
+    /// Continues from what another pace of the same aim has seen.
+    pub fn resume(&mut self, state: PaceState) {
+        self.state = state;
+    }
+
+    /// What [`resume`](Self::resume) needs to continue from here.
+    pub fn state(&self) -> PaceState {
+        self.state
     }
 
     /// The time that is aimed at.
@@ -68,7 +79,10 @@ impl Pace {
 
     /// The time that tokens took; `None` before the first.
     pub fn mean(&self) -> Option<Duration> {
-        (self.tokens > 0).then(|| Duration::from_secs_f64(self.time / self.tokens as f64))
+        let PaceState { tokens, time, .. } = self.state;
+        // A state may come from a file.
+        let mean = (tokens > 0).then(|| time / tokens as f64)?;
+        Duration::try_from_secs_f64(mean).ok()
     }
 
     /// The share to begin with, where so much of the text may come from the cloud.
@@ -89,26 +103,28 @@ impl Pace {
             return None;
         }
         let (count, took) = (tokens as f64, took.as_secs_f64());
-        self.tokens += tokens;
-        self.time += took;
+        let state = &mut self.state;
+        state.tokens += tokens;
+        state.time += took;
         let (seen, rate) = match source {
-            Source::Edge => (&mut self.edge, EDGE_RATE),
+            Source::Edge => (&mut state.edge, EDGE_RATE),
             // An ask that fails takes its time too.
-            Source::Cloud | Source::Fallback => (&mut self.ask, ASK_RATE),
+            Source::Cloud | Source::Fallback => (&mut state.ask, ASK_RATE),
         };
         let before = seen.unwrap_or(took / count);
         *seen = Some(before + rate * (took / count - before));
         let most_won = HORIZON * self.aim;
-        self.won = (self.won + self.aim * count - took).clamp(-most_won, most_won);
-        let (edge, ask) = (self.edge?, self.ask?);
+        state.won = (state.won + self.aim * count - took).clamp(-most_won, most_won);
+        let (edge, ask) = (state.edge?, state.ask?);
         let wanted = match ask - edge {
-            dearer if dearer > 0.0 => (self.aim + self.won / HORIZON - edge) / dearer,
+            dearer if dearer > 0.0 => (self.aim + state.won / HORIZON - edge) / dearer,
             _ => f64::INFINITY,
         };
         let least = self.least_share.min(most);
-        self.too_dear += if wanted < f64::from(least) { tokens } else { 0 };
-        self.too_cheap += if wanted > f64::from(most) { tokens } else { 0 };
-        Some((wanted as f32).clamp(least, most))
+        state.too_dear += if wanted < f64::from(least) { tokens } else { 0 };
+        state.too_cheap += if wanted > f64::from(most) { tokens } else { 0 };
+        state.share = Some((wanted as f32).clamp(least, most));
+        state.share
     }
 
     /// Why the mean time is not the one that is aimed at; `None` where it is.
@@ -117,16 +133,19 @@ impl Pace {
         if (mean / self.aim - 1.0).abs() <= TOLERANCE {
             return None;
         }
-        let time = |seen: Option<f64>| Duration::from_secs_f64(seen.unwrap_or_default());
-        let often = |tokens: usize| tokens * 4 > self.tokens;
+        let PaceState { edge, ask, tokens, too_dear, too_cheap, .. } = self.state;
+        let time = |seen: Option<f64>| {
+            Duration::try_from_secs_f64(seen.unwrap_or_default()).unwrap_or_default()
+        };
+        let often = |times: usize| times > tokens / 4;
         Some(if mean < self.aim {
-            Miss::Faster { most_asked: often(self.too_cheap) }
-        } else if self.edge.is_some_and(|edge| edge > self.aim) {
-            Miss::SlowEdge { takes: time(self.edge) }
-        } else if often(self.too_dear) && self.least_share > 0.0 {
-            Miss::LeastShare { share: self.least_share, takes: time(self.ask) }
+            Miss::Faster { most_asked: often(too_cheap) }
+        } else if edge.is_some_and(|edge| edge > self.aim) {
+            Miss::SlowEdge { takes: time(edge) }
+        } else if often(too_dear) && self.least_share > 0.0 {
+            Miss::LeastShare { share: self.least_share, takes: time(ask) }
         } else {
-            Miss::SlowAnswers { takes: time(self.ask) }
+            Miss::SlowAnswers { takes: time(ask) }
         })
     }
 }
@@ -272,6 +291,25 @@ mod tests {
         // A cloud that is gone for good.
         let gone = run(|_, _| (5000.0, false), &paced(15, 0.0, 1.0), 1.0, 1000).miss();
         assert!(matches!(gone, Some(Miss::SlowAnswers { .. })), "{gone:?}");
+    }
+
+    #[test]
+    fn a_pace_continues_from_a_saved_state() {
+        let (one, other) = (paced(30, 0.0, 1.0), paced(30, 0.0, 1.0));
+        run(IN_TURN, &one, 1.0, 2000);
+        let state = one.current_budget().unwrap().state();
+        assert!(state.pace.is_some_and(|pace| pace.tokens == 2000 && pace.share.is_some()));
+        other.resume(state);
+        for _ in 0..3 {
+            assert_eq!(one.threshold(), other.threshold());
+            for policy in [&one, &other] {
+                policy.observe_time(1, Source::Cloud, Duration::from_millis(400));
+                policy.observe(1, Source::Cloud);
+            }
+        }
+        let budgets = [&one, &other].map(|policy| policy.current_budget().unwrap());
+        assert_eq!(budgets[0].state(), budgets[1].state());
+        assert_ne!(budgets[0].threshold(), paced(30, 0.0, 1.0).threshold());
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Transcript {
     started: Instant,
     first: Option<Instant>,
     last: Instant,
+    /// From what was accepted to what was accepted next, for all that took time.
+    gaps: Vec<Duration>,
     ended: Option<Instant>,
     totals: Totals,
 }
@@ -105,6 +107,7 @@ impl Transcript {
             started: now,
             first: None,
             last: now,
+            gaps: vec![],
             ended: None,
             totals: Totals::default(),
         }
@@ -154,6 +157,11 @@ impl Transcript {
     /// How long ago the last token was accepted; `None` before the first of this generation.
     pub(crate) fn since_last(&self) -> Option<Duration> {
         self.first.map(|_| self.last.elapsed())
+    }
+
+    /// How long a reader waited for each span but the first, in order.
+    pub fn gaps(&self) -> &[Duration] {
+        &self.gaps
     }
 
     /// How many tokens may still be accepted.
@@ -222,6 +230,9 @@ impl Transcript {
     /// Accepts tokens up to the limit and returns those that can be shown.
     pub(crate) fn accept(&mut self, written: NewTokens) -> Span {
         let mut span = Span::default();
+        // What is accepted along with other tokens, in a call of its own, is nobody's wait.
+        let waited = self.since_last().filter(|_| written.times != Times::default());
+        self.gaps.extend(waited);
         self.add_cost(written.times, written.usage);
         let (mut times, mut usage) = (written.times, written.usage);
         let (mut alternatives, mut sent) = (written.alternatives, written.sent);

@@ -4,7 +4,9 @@
 //! 2. the cloud *judges* the draft in one pass: at every place it says what it would have written;
 //! 3. the draft is *accepted* up to the first place where that is another token, and that token with it.
 //!
-//! Every accepted token is thus the cloud's first choice behind the text before it.
+//! Every accepted token is thus the cloud's first choice behind the text before it. With
+//! [`Verify::accepting`] a draft may be less than that: the text is then what a router would write that
+//! knows what the cloud thinks of every proposal, as none can.
 
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct Verify<E, C> {
     read: usize,
     /// How many tokens are drafted next: it follows how many were accepted.
     length: usize,
+    /// A token of a draft stands if the cloud finds it at least this many times as likely as its own.
+    least_ratio: f32,
     transcript: Transcript,
 }
 
@@ -82,8 +86,16 @@ impl<E: Edge, C: Cloud> Verify<E, C> {
             unread,
             read,
             length: FIRST_DRAFT,
+            least_ratio: 1.0,
             transcript,
         })
+    }
+
+    /// Accepts a token of a draft too where the cloud finds it at least this many times, in 0..=1, as
+    /// likely as its own choice. Needs a cloud that exchanges ids and says how likely it finds a draft.
+    pub fn accepting(self, least_ratio: f32) -> Self {
+        let least_ratio = if least_ratio.is_nan() { 1.0 } else { least_ratio.clamp(0.0, 1.0) };
+        Self { least_ratio, ..self }
     }
 
     /// Advances by what is accepted of one draft; `None` at the end of the text.
@@ -98,6 +110,11 @@ impl<E: Edge, C: Cloud> Verify<E, C> {
         if self.exchange.is_none() {
             let opened = self.cloud.open().await?;
             drafted.times += opened.times;
+            if opened.exchange == Exchange::Text && self.least_ratio < 1.0 {
+                let what = "has another vocabulary than the small model: what it thinks of every \
+                            proposal of that cannot be told";
+                return Err(CloudError::Unsupported { engine: "the cloud", what }.into());
+            }
             self.exchange = Some(opened.exchange);
         }
         let asking = trace_span!("ask", position = self.read, tokens = drafted.tokens.len());
@@ -183,9 +200,13 @@ impl<E: Edge, C: Cloud> Verify<E, C> {
     }
 
     fn verdict_on_ids(&self, drafted: &Drafted, judged: &[Judged]) -> Result<Verdict, CloudError> {
-        let given = drafted.tokens.iter().chain(&drafted.end);
-        let same = given.zip(judged).take_while(|(id, judged)| judged.greedy.id == Some(**id));
-        let same = same.count();
+        let mut same = 0;
+        for (&id, judged) in drafted.tokens.iter().chain(&drafted.end).zip(judged) {
+            if !self.stands(id, judged)? {
+                break;
+            }
+            same += 1;
+        }
         if same > drafted.tokens.len() {
             return Ok(Verdict { agreed: same - 1, correction: vec![], end: true });
         }
@@ -203,6 +224,21 @@ impl<E: Edge, C: Cloud> Verify<E, C> {
             return Err(CloudError::UnknownToken { id });
         }
         Ok(Verdict { agreed: same, correction: vec![id], end: false })
+    }
+
+    /// Whether a token of a draft is accepted.
+    fn stands(&self, id: Token, judged: &Judged) -> Result<bool, CloudError> {
+        if judged.greedy.id == Some(id) {
+            return Ok(true);
+        }
+        if self.least_ratio >= 1.0 {
+            return Ok(false);
+        }
+        let what = "does not say how likely it finds a given text";
+        let unknown = || CloudError::Unsupported { engine: "the cloud", what };
+        let logprobs = judged.given.logprob.zip(judged.greedy.logprob);
+        let (given, greedy) = logprobs.ok_or_else(unknown)?;
+        Ok(given - greedy >= self.least_ratio.ln())
     }
 
     /// The cloud has tokens of its own: what it agrees with is counted in characters.

@@ -11,7 +11,7 @@ use decode::{
     ThresholdPolicy, Token, Transcript, Vocabulary,
 };
 use engine::Sequence;
-use tandem::{Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
+use tandem::{Generation, Introduction, Lease, Mode, NamedRouter, Prompt, ResolvedRequest, Tandem};
 use tokio::task::JoinSet;
 
 use crate::Error;
@@ -21,9 +21,11 @@ pub struct Worker {
     tandem: Tandem,
     /// `None` only while a text is being made on it.
     lease: Option<Lease>,
+    /// What a text does where the cloud fails.
+    on_cloud_error: OnCloudError,
 }
 
-/// How a text is made; greedily, and a failure of the cloud ends it.
+/// How a text is made: greedily.
 pub struct Decoding {
     pub mode: Mode,
     /// Who judges the edge. In mode small it decides nothing, but is asked at every position.
@@ -42,7 +44,13 @@ impl Decoding {
 impl Worker {
     pub async fn new(tandem: &Tandem) -> Result<Self, Error> {
         let lease = tandem.lease(Mode::Joint, &[]).await?;
-        Ok(Self { tandem: tandem.clone(), lease: Some(lease) })
+        let on_cloud_error = OnCloudError::Fail;
+        Ok(Self { tandem: tandem.clone(), lease: Some(lease), on_cloud_error })
+    }
+
+    /// A failure of the cloud ends a text, unless this says otherwise.
+    pub fn on_cloud_error(&mut self, policy: OnCloudError) {
+        self.on_cloud_error = policy;
     }
 
     fn lease(&mut self) -> Result<&mut Lease, Error> {
@@ -120,6 +128,29 @@ impl Worker {
         written: Vec<Token>,
         decoding: Decoding,
     ) -> Result<Transcript, Error> {
+        let generation = self.begin(messages, written, decoding).await?;
+        self.finish(generation).await
+    }
+
+    /// An answer with every token of the large model's behind whose text the small one's own choice is
+    /// less than so many times as likely; see [`decode::Verify::accepting`].
+    pub async fn oracle(
+        &mut self,
+        messages: &[Message],
+        least_ratio: f32,
+        decoding: Decoding,
+    ) -> Result<Transcript, Error> {
+        let decoding = Decoding { mode: Mode::Verify, ..decoding };
+        let generation = self.begin(messages, vec![], decoding).await?;
+        self.finish(generation.accepting(least_ratio)).await
+    }
+
+    async fn begin(
+        &mut self,
+        messages: &[Message],
+        written: Vec<Token>,
+        decoding: Decoding,
+    ) -> Result<Generation, Error> {
         let Decoding { mode, router, policy, max_tokens } = decoding;
         // A router that watches is asked only where it could decide.
         let (mode, policy) = match mode {
@@ -136,13 +167,16 @@ impl Worker {
             limits: Limits { max_tokens, stops: vec![] },
             router: NamedRouter::custom("watched", router),
             policy,
-            on_error: OnCloudError::Fail,
+            on_error: self.on_cloud_error,
             alternatives: None,
             grammar: None,
             constraint: None,
         };
         let lease = self.lease.take().ok_or_else(|| Error::internal("a worker lost its seat"))?;
-        let mut generation = lease.begin(request).await?;
+        Ok(lease.begin(request).await?)
+    }
+
+    async fn finish(&mut self, mut generation: Generation) -> Result<Transcript, Error> {
         while generation.next().await?.is_some() {}
         let (lease, transcript) = generation.into_parts();
         self.lease = lease;

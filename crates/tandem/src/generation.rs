@@ -34,6 +34,16 @@ impl<P: Pair> Generation<P> {
         Self { state, lease: Some(lease), request }
     }
 
+    /// In mode `verify`, accepts a draft too where it is less than the large model's own choice; see
+    /// [`Verify::accepting`].
+    pub fn accepting(mut self, least_ratio: f32) -> Self {
+        self.state = match std::mem::replace(&mut self.state, State::Over(Box::default())) {
+            State::Verify(verify) => State::Verify(Box::new(verify.accepting(least_ratio))),
+            other => other,
+        };
+        self
+    }
+
     /// Advances by one accepted span; `None` at the end of the text.
     ///
     /// A call that is dropped before it is done loses its step: only [`end`](Self::end) may follow.

@@ -1,15 +1,15 @@
 //! `tandem eval`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum, builder::ArgPredicate};
 use decode::Threshold;
-use lab::eval::{Price, TaskName};
+use lab::eval::{Price, TaskName, points::Ratio};
 
 use super::{PairArgs, SYSTEM};
 use tandem::{RouterSpec, Share};
 
-use crate::config::{between, count, up_to};
+use crate::config::{between, count, time, up_to};
 
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -35,12 +35,34 @@ pub struct EvalArgs {
     pub skip: usize,
 
     /// Shares of tokens from the cloud to measure at
-    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_value = "7%")]
+    #[arg(
+        long,
+        value_name = "SHARE,…",
+        value_delimiter = ',',
+        default_value = "7%",
+        default_value_if("pace", ArgPredicate::IsPresent, None)
+    )]
     pub budget: Vec<Share>,
 
     /// Thresholds to measure at, instead of budgets
     #[arg(long, value_name = "0..1,…", value_delimiter = ',', conflicts_with = "budget")]
     pub threshold: Vec<Threshold>,
+
+    /// Mean times between tokens to aim at, as `run --pace` does, beside budgets or thresholds that are
+    /// named; then none is the default
+    #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = time)]
+    pub pace: Vec<Duration>,
+
+    /// With a pace, take at least this share of tokens from the cloud, however long its answers take
+    #[arg(long, value_name = "SHARE", default_value = "1%", requires = "pace")]
+    pub min_share: Share,
+
+    /// Measure oracles too: the large model judges every token that the small one proposes, and its own
+    /// is taken where the proposal is less than so many times as likely. What a router could win at
+    /// most, at the share that comes of it. Needs one vocabulary, and a cloud that tells likelihoods:
+    /// tandem cloud, or a large model in this process
+    #[arg(long, value_name = "0..1,…", value_delimiter = ',')]
+    pub oracle: Vec<Ratio>,
 
     /// Routers to measure: files or names
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]

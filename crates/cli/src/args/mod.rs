@@ -367,8 +367,9 @@ pub struct CloudLocationArgs {
     pub warm: bool,
 
     /// Simulate a network with this round trip, jitter and loss: 170ms, 170ms:20ms or
-    /// 170ms:20ms:1%; 20ms/5s,400ms/5s changes after that time, again and again. `eval` takes several
-    /// that do not change
+    /// 170ms:20ms:1%; 20ms/5s,400ms/5s changes after that time, again and again. Nothing gets through
+    /// while it is dead, as in 170ms/30s,dead/60s. @FILE has recorded round trips, one a line: a request
+    /// takes the next one, or each lasts as long as in @FILE/1s. `eval` takes several that do not change
     #[arg(long, value_name = "RTT", value_delimiter = ',', help_heading = "Cloud")]
     pub simulate_rtt: Vec<Delay>,
 

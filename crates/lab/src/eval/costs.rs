@@ -40,7 +40,7 @@ pub struct Costs {
     pub first_token_ms: f64,
     /// From the prompt to the end, without loading models.
     pub total_ms: f64,
-    /// The gaps between accepted spans, in order.
+    /// The gaps between accepted spans, in order, as a reader waits for them.
     pub between_ms: Vec<f64>,
     pub split: TimeSplit,
 }
@@ -144,7 +144,7 @@ pub fn costs(transcript: &Transcript, prompt: usize, sizes: &Sizes) -> Costs {
         cloud_bytes: sizes.cloud.map(|cloud| cloud_bytes(&spans, prompt, &cloud)),
         first_token_ms: ms(stats.time_to_first_token.saturating_sub(first_load)),
         total_ms: ms(stats.total.saturating_sub(load)),
-        between_ms: spans.iter().skip(1).map(|span| ms(whole(&span.times))).collect(),
+        between_ms: transcript.gaps().iter().copied().map(ms).collect(),
         split: split(&stats.times, spans.first().map(|span| &span.times)),
     }
 }
@@ -201,16 +201,6 @@ fn cloud_bytes(spans: &[Span], prompt: usize, cloud: &Footprint) -> u64 {
 
 fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
-}
-
-fn whole(times: &Times) -> Duration {
-    times.edge_prefill
-        + times.edge_decode
-        + times.router
-        + times.cloud_queue
-        + times.cloud_prefill
-        + times.cloud_decode
-        + times.network
 }
 
 fn split(all: &Times, first: Option<&Times>) -> TimeSplit {

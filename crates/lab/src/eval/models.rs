@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cloud::Delay;
-use decode::{Cloud, Edge, Message, Router, Transcript};
-use tandem::{Pair, Prompt, Tandem};
+use decode::{Cloud, Edge, Exchange, Message, OnCloudError, Router, Transcript};
+use tandem::{Mode, Pair, Prompt, Tandem};
 
 use super::{
     DecodeOptions, Decoder,
@@ -19,7 +18,6 @@ use crate::{
 pub(super) struct PairDecoder {
     tandem: Tandem,
     pub(super) worker: Worker,
-    networks: Vec<Delay>,
     system: String,
     max_tokens: usize,
     sizes: Sizes,
@@ -36,13 +34,14 @@ impl PairDecoder {
         tandem: &Tandem,
         system: &str,
         max_tokens: usize,
-        networks: &[Delay],
         meter: Option<EnergyMeter>,
     ) -> Result<Self, Error> {
         let mut worker = Worker::new(tandem).await?;
         // Loads the cloud: its size is known after that.
         let messages = [Message::system(system), Message::user("?")];
         let cloud = worker.introduce(&messages, true).await?;
+        // Every answer has a network of its own.
+        cloud.simulate_network(None);
         cloud.open().await?;
         let about = cloud.identify().await?.about;
         let footprint = |(weights, cache_per_token)| Footprint { weights, cache_per_token };
@@ -50,7 +49,6 @@ impl PairDecoder {
         Ok(Self {
             tandem: tandem.clone(),
             worker,
-            networks: networks.to_vec(),
             system: system.to_owned(),
             max_tokens,
             sizes: Sizes { edge, cloud: about.footprint.map(footprint) },
@@ -58,6 +56,23 @@ impl PairDecoder {
             meter,
             joules: None,
         })
+    }
+
+    /// Refuses a cloud that does not say how likely it finds every proposal of the edge.
+    pub(super) async fn check_oracle(&mut self) -> Result<(), Error> {
+        let messages = self.messages("?");
+        let exchange = self.worker.introduce(&messages, false).await?.open().await?.exchange;
+        let needs = "--oracle needs a cloud that says how likely it finds a given text, such as tandem \
+                     cloud or a large model in this process, with the small model's vocabulary";
+        if exchange == Exchange::Text {
+            return Err(Error::usage(format!("{needs}: this pair exchanges text")));
+        }
+        let judged = self.worker.score(exchange, "Yes").await;
+        let judged = judged.map_err(|error| Error::usage(format!("{needs}: {error}")))?;
+        if judged.iter().any(|j| j.given.logprob.is_none() || j.greedy.logprob.is_none()) {
+            return Err(Error::usage(format!("{needs}: this one tells no likelihoods")));
+        }
+        Ok(())
     }
 
     fn messages(&self, prompt: &str) -> [Message; 2] {
@@ -101,15 +116,22 @@ impl Decoder for PairDecoder {
         self.worker.close().await?;
         let used = self.meter.as_ref().and_then(|meter| Some((meter, meter.read()?)));
         let started = Instant::now();
-        let DecodeOptions { mode, router, policy, rtt_ms } = options;
-        let network = rtt_ms.and_then(|ms| {
-            let is_it = |d: &&Delay| (d.rtt().as_secs_f64() * 1000.0 - ms).abs() < 1e-6;
-            self.networks.iter().find(is_it).cloned()
+        let DecodeOptions { mode, router, policy, oracle, network } = options;
+        // A network that goes dead is borne as users bear it; any other failure of the cloud would make
+        // figures of a cloud that was not there.
+        let dead = network.as_ref().is_some_and(|network| network.goes_dead());
+        self.worker.on_cloud_error(match mode {
+            _ if !dead => OnCloudError::Fail,
+            Mode::Joint => OnCloudError::Keep,
+            Mode::Small | Mode::Large | Mode::Verify => OnCloudError::Wait,
         });
         self.worker.cloud().await?.simulate_network(network);
         let (messages, max_tokens) = (self.messages(prompt), self.max_tokens);
         let decoding = Decoding { mode, router, policy, max_tokens };
-        let transcript = self.worker.decode(&messages, vec![], decoding).await?;
+        let transcript = match oracle {
+            Some(ratio) => self.worker.oracle(&messages, ratio, decoding).await?,
+            None => self.worker.decode(&messages, vec![], decoding).await?,
+        };
         self.joules = used.and_then(|(meter, before)| meter.since(&before));
         self.decoding += started.elapsed();
         Ok(transcript)
@@ -121,6 +143,7 @@ impl Decoder for PairDecoder {
             return Ok(None);
         }
         let started = Instant::now();
+        self.worker.cloud().await?.simulate_network(None);
         let messages = self.messages(prompt);
         let exchange = self.worker.introduce(&messages, false).await?.open().await?.exchange;
         let judged = self.worker.score(exchange, answer).await?;

@@ -1,9 +1,10 @@
-//! What is measured: small, every router at every budget or threshold and network, verify, large.
+//! What is measured: small, every router at every budget, threshold or pace and network, oracles, verify,
+//! large.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt, str::FromStr, time::Duration};
 
 use cloud::Delay;
-use decode::{Budget, Threshold, ThresholdPolicy};
+use decode::{Budget, Pace, Threshold, ThresholdPolicy};
 use router::RouterKind;
 use tandem::{Mode, NamedRouter, Share};
 
@@ -17,6 +18,39 @@ pub enum Target {
     Budget(Share),
     /// Where trust is below this.
     Threshold(Threshold),
+    /// As often as leaves this mean time between tokens, and at least at this share of them.
+    Pace(Duration, Share),
+}
+
+/// How many times as likely as the large model's own choice the small model's has to be, for an oracle
+/// to keep it: more than 0, and at most 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio(f32);
+
+impl Ratio {
+    pub fn value(self) -> f32 {
+        self.0
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ratio = text.trim().parse::<f32>().ok().filter(|ratio| *ratio > 0.0 && *ratio <= 1.0);
+        ratio.map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is not a number above 0 and at most 1, such as 0.3: how likely a token \
+                     has to be beside the large model's own choice"
+            )
+        })
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -26,6 +60,9 @@ pub struct Points {
     pub targets: Vec<Target>,
     /// Whether asking at random is measured beside every target.
     pub random: bool,
+    /// Oracles, which know what the large model thinks of every proposal of the small one: no router
+    /// does better at the same share of tokens.
+    pub oracles: Vec<Ratio>,
     pub large: bool,
     /// Whether mode verify is measured too: drafts of the small model, judged by the large one.
     pub verify: bool,
@@ -57,6 +94,7 @@ impl Points {
                     }
                 }
             }
+            runs.extend(self.oracles.iter().map(|&ratio| oracle(ratio, network)));
             if self.verify {
                 runs.push(own_text(Mode::Verify, network));
             }
@@ -75,9 +113,11 @@ impl Points {
 }
 
 fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option<&Delay>) -> Point {
-    let name = match network {
-        Some(delay) => format!("{name} rtt {}ms", milliseconds(delay)),
-        None => name,
+    let changing = network.and_then(Delay::name).map(String::from);
+    let name = match (network, &changing) {
+        (_, Some(written)) => format!("{name} rtt {written}"),
+        (Some(delay), None) => format!("{name} rtt {}ms", milliseconds(delay)),
+        (None, None) => name,
     };
     Point {
         name,
@@ -85,43 +125,71 @@ fn point(name: String, mode: Mode, router: Option<&NamedRouter>, network: Option
         router: router.map(ToString::to_string),
         router_digest: router.and_then(|router| router.digest().map(String::from)),
         rtt_ms: network.map(milliseconds),
+        network: changing,
         ..Point::default()
     }
 }
 
 fn small(router: &NamedRouter) -> Run {
     let point = point("small".into(), Mode::Small, Some(router), None);
-    Run { point, router: router.clone(), policy: Threshold::NEVER.into() }
+    Run { point, router: router.clone(), policy: Threshold::NEVER.into(), network: None }
 }
 
 /// A text of the large model's own, in mode large or verify.
 fn own_text(mode: Mode, network: Option<&Delay>) -> Run {
     let point = point(mode.to_string(), mode, None, network);
-    Run { point, router: RouterKind::Always.into(), policy: Threshold::ALWAYS.into() }
+    let (router, policy) = (RouterKind::Always.into(), Threshold::ALWAYS.into());
+    Run { point, router, policy, network: network.cloned() }
+}
+
+/// A text in which the large model's tokens stand where the small one's are less likely than that.
+fn oracle(ratio: Ratio, network: Option<&Delay>) -> Run {
+    let mut run = own_text(Mode::Verify, network);
+    let named = point(format!("oracle {ratio}"), Mode::Verify, None, network);
+    run.point = Point { oracle: Some(ratio.value()), ..named };
+    run
 }
 
 fn joint(router: &NamedRouter, target: Target, network: Option<&Delay>) -> Run {
-    let (name, policy, budget, threshold) = match target {
+    let budget = |share: f32| Budget::new(share, router.table().iter().copied());
+    let of = |name: String| point(name, Mode::Joint, Some(router), network);
+    let (point, policy) = match target {
         Target::Budget(share) => {
-            let table = router.table().iter().copied();
-            let policy = ThresholdPolicy::budget(Budget::new(share.value(), table));
-            (format!("{router} {share}"), policy, Some(share.value()), None)
+            let point = Point { budget: Some(share.value()), ..of(format!("{router} {share}")) };
+            (point, ThresholdPolicy::budget(budget(share.value())))
         }
         Target::Threshold(tau) => {
-            (format!("{router} τ {}", tau.value()), tau.into(), None, Some(tau.value()))
+            let value = tau.value();
+            let name = format!("{router} τ {value}");
+            (Point { threshold: Some(value), ..of(name) }, tau.into())
+        }
+        Target::Pace(aim, least) => {
+            // Without the noise of a division.
+            let ms = (aim.as_secs_f64() * 1e6).round() / 1e3;
+            let name = format!("{router} pace {ms}ms from {least}");
+            let (pace_ms, least_share) = (Some(ms), Some(least.value()));
+            let pace = Pace::new(aim, least.value());
+            let point = Point { pace_ms, least_share, ..of(name) };
+            (point, ThresholdPolicy::budget(budget(1.0).paced(pace)))
         }
     };
-    let point = Point { budget, threshold, ..point(name, Mode::Joint, Some(router), network) };
-    Run { point, router: router.clone(), policy }
+    Run { point, router: router.clone(), policy, network: network.cloned() }
 }
 
-/// At random: at the budget, or at the share that the first router has at this threshold.
+/// At random: at the budget, or at the share that the first router has at this threshold or pace.
 fn random(target: Target, like: String, network: Option<&Delay>) -> Run {
     let mut run = joint(&RouterKind::Random(None).into(), target, network);
-    if let Target::Threshold(_) = target {
-        run.point.name = format!("random like {like}");
-        run.point.threshold = None;
-        run.point.like = Some(like);
+    if let Target::Threshold(_) | Target::Pace(..) = target {
+        // Its share is the other's, so it has no aim of its own.
+        run.policy = Threshold::NEVER.into();
+        run.point = Point {
+            name: format!("random like {like}"),
+            threshold: None,
+            pace_ms: None,
+            least_share: None,
+            like: Some(like),
+            ..run.point
+        };
     }
     run
 }
@@ -140,6 +208,7 @@ mod tests {
             routers: routers.iter().map(|&kind| kind.into()).collect(),
             targets: vec![target("7%"), target("15%")],
             random: true,
+            oracles: vec![],
             large: true,
             verify: true,
             networks: vec![],
@@ -154,6 +223,42 @@ mod tests {
             ["small", "top1 7%", "random 7%", "top1 15%", "random 15%", "verify", "large"]
                 .map(String::from);
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn paces_oracles_and_networks_have_points_of_their_own() {
+        let share = "2%".parse().unwrap();
+        let networks = ["20ms/5s", "dead/1s"].map(|text| text.parse::<Delay>().unwrap());
+        let points = Points {
+            routers: vec![RouterKind::Top1.into()],
+            targets: vec![Target::Pace(Duration::from_millis(120), share)],
+            random: true,
+            oracles: ["0.05", "1"].map(|text| text.parse().unwrap()).to_vec(),
+            large: true,
+            verify: false,
+            networks: Delay::networks(&networks).unwrap(),
+        };
+        let runs = points.runs().unwrap();
+        let network = " rtt 20ms/5s,dead/1s";
+        let paced = format!("top1 pace 120ms from 2%{network}");
+        let oracles = ["oracle 0.05", "oracle 1", "large"].map(|name| format!("{name}{network}"));
+        let mut expected = vec!["small".into(), paced.clone(), format!("random like {paced}")];
+        expected.extend(oracles);
+        let names: Vec<_> = runs.iter().map(|run| run.point.name.clone()).collect();
+        assert_eq!(names, expected);
+        let aim = |run: &Run| run.policy.current_budget().and_then(|b| Some(b.pace()?.aim()));
+        assert_eq!(aim(&runs[1]), Some(Duration::from_millis(120)));
+        assert_eq!((runs[1].point.pace_ms, runs[2].point.pace_ms), (Some(120.0), None));
+        assert_eq!(runs[2].point.like, Some(paced));
+        assert_eq!(runs[4].point.oracle, Some(1.0));
+        assert!(runs[0].network.is_none() && runs[1].network.is_some());
+    }
+
+    #[test]
+    fn a_ratio_is_above_0_and_at_most_1() {
+        for bad in ["0", "-1", "1.1", "nan", "x"] {
+            assert!(bad.parse::<Ratio>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use decode::PaceState;
 use serde::{Deserialize, Serialize};
 use tandem::Mode;
 use thiserror::Error;
@@ -88,8 +89,21 @@ pub struct Point {
     pub threshold: Option<f32>,
     /// For `random` beside a fixed threshold: the point whose share it keeps to.
     pub like: Option<String>,
-    /// Simulated milliseconds to the cloud and back; `None` where nothing is simulated.
+    /// Simulated milliseconds to the cloud and back, on average; `None` where nothing is simulated.
     pub rtt_ms: Option<f64>,
+    /// The simulated network as it was written, where the mean does not tell all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The milliseconds between tokens that are aimed at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_ms: Option<f64>,
+    /// Beside a pace, the least share of tokens from the cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_share: Option<f32>,
+    /// For an oracle in mode verify: how likely, beside the large model's own choice, a token of the
+    /// small one has to be to stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<f32>,
 }
 
 /// A question, for those who read the results without its file.
@@ -150,6 +164,9 @@ pub struct Spent {
     pub tokens: usize,
     /// Of them, from the cloud.
     pub routed: usize,
+    /// What a pace has seen, where one is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceState>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -158,10 +158,12 @@ impl Evaluation {
         progress.begin("answering", self.sweep.questions());
         let mut decoders = vec![];
         for _ in 0..parallel {
-            let networks = &points.networks;
             let meter = if parallel == 1 { EnergyMeter::find() } else { None };
-            let decoder = PairDecoder::new(&self.tandem, system, *max_tokens, networks, meter);
+            let decoder = PairDecoder::new(&self.tandem, system, *max_tokens, meter);
             decoders.push(decoder.await?);
+        }
+        if let (false, Some(decoder)) = (points.oracles.is_empty(), decoders.first_mut()) {
+            decoder.check_oracle().await?;
         }
         let started = Instant::now();
         let tally: Arc<Mutex<Tally>> = Arc::default();

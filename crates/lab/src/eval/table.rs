@@ -1,8 +1,11 @@
 //! The table: what a record says, point by point.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
-use decode::FinishReason;
+use decode::{FinishReason, Pace};
 use serde::Serialize;
 use tandem::Mode;
 
@@ -10,7 +13,7 @@ use crate::{
     eval::{
         costs::TimeSplit,
         price::Price,
-        results::{Outcome, Point, Record},
+        results::{Outcome, Point, Record, Spent},
     },
     statistics::{estimate, median, percentile},
 };
@@ -23,6 +26,10 @@ pub enum RowKind {
     Joint,
     /// The large model's text: drafts of the small one, judged in passes over whole drafts.
     Verify,
+    /// Both, token by token, by an oracle that knows how likely the large model finds every proposal of
+    /// the small one, as no router can.
+    #[serde(rename = "token-oracle")]
+    TokenOracle,
     Large,
     /// Whole answers, each from one of the two models; chosen afterwards from their answers.
     Query,
@@ -39,7 +46,16 @@ pub struct Row {
     /// The threshold, fixed or as a budget left it.
     pub threshold: Option<f32>,
     pub budget: Option<f32>,
+    /// The time between tokens that was aimed at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace_ms: Option<f64>,
+    /// Why it was not held within 15 %; `None` where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace_miss: Option<String>,
     pub rtt_ms: Option<f64>,
+    /// The simulated network, where the mean does not tell all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     pub questions: usize,
     /// Answers that were cut at the limit of tokens, and judged as they are.
     pub cut: usize,
@@ -74,6 +90,8 @@ pub struct Row {
     /// From the prompt, which neither model has read before, to the first token: the middle of all
     /// answers.
     pub first_token_ms: Option<f64>,
+    /// From the first token to the last, divided by the tokens behind the first.
+    pub between_tokens_mean_ms: Option<f64>,
     pub between_tokens_p50_ms: Option<f64>,
     pub between_tokens_p95_ms: Option<f64>,
     pub tokens_per_second: Option<f64>,
@@ -209,6 +227,7 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
     let total = |f: fn(&Outcome) -> Option<f64>| outcomes.iter().map(|o| f(o)).sum::<Option<f64>>();
     let between: Vec<f64> =
         outcomes.iter().flat_map(|o| o.costs.between_ms.iter().copied()).collect();
+    let behind_first = sum(|o| o.costs.tokens.saturating_sub(1));
     let total_ms: f64 = outcomes.iter().map(|o| o.costs.total_ms).sum();
     let bytes = total(|o| {
         // Bytes of a whole sweep are far below the numbers a float holds exactly.
@@ -222,13 +241,17 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         mode: match point.mode {
             Mode::Small => RowKind::Small,
             Mode::Joint => RowKind::Joint,
+            Mode::Verify if point.oracle.is_some() => RowKind::TokenOracle,
             Mode::Verify => RowKind::Verify,
             Mode::Large => RowKind::Large,
         },
         router: point.router.clone(),
         threshold: point.threshold.or(spent.map(|s| s.threshold)),
         budget: point.budget,
+        pace_ms: point.pace_ms,
+        pace_miss: pace_miss(point, spent),
         rtt_ms: point.rtt_ms,
+        network: point.network.clone(),
         questions: outcomes.len(),
         cut: outcomes.iter().filter(|o| o.finish == FinishReason::Length.name()).count(),
         accuracy: accuracy.map(|e| e.mean),
@@ -250,6 +273,8 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
         gigabytes_per_answer: bytes.map(|b| b / count / 1e9),
         joules_per_answer: total(|o| o.costs.joules).map(|sum| sum / count),
         first_token_ms: median(outcomes.iter().map(|o| o.costs.first_token_ms)),
+        between_tokens_mean_ms: (behind_first > 0 && !between.is_empty())
+            .then(|| between.iter().sum::<f64>() / behind_first as f64),
         between_tokens_p50_ms: median(between.iter().copied()),
         between_tokens_p95_ms: percentile(between, 0.95),
         tokens_per_second: (total_ms > 0.0).then(|| tokens as f64 / total_ms * 1000.0),
@@ -260,6 +285,14 @@ fn row(point: &Point, outcomes: &[&Outcome], alone: &ModelsAlone, rule: Rule) ->
             estimate(&texts, seed).map(|e| e.mean)
         }),
     })
+}
+
+/// Why a point did not hold its pace, by what its policy had seen behind the last answer.
+fn pace_miss(point: &Point, spent: Option<Spent>) -> Option<String> {
+    let aim = Duration::try_from_secs_f64(point.pace_ms? / 1000.0).ok()?;
+    let mut pace = Pace::new(aim, point.least_share.unwrap_or_default());
+    pace.resume(spent?.pace?);
+    pace.miss().map(|miss| miss.to_string())
 }
 
 /// Pairs of words that occur once, divided by all; `None` of fewer than two words.
@@ -364,8 +397,10 @@ fn differences(record: &Record, by_point: &ByPoint) -> Vec<Difference> {
     for one in joint.iter().filter(|p| p.router == first) {
         let ours = right(&one.name);
         let same = |p: &&&Point| {
-            let policy = p.budget == one.budget && p.threshold == one.threshold;
-            (policy || p.like.as_ref() == Some(&one.name)) && p.rtt_ms == one.rtt_ms
+            let aims = |p: &Point| (p.budget, p.threshold, p.pace_ms, p.least_share);
+            let policy = p.like.is_none() && aims(p) == aims(one);
+            let network = p.rtt_ms == one.rtt_ms && p.network == one.network;
+            (policy || p.like.as_ref() == Some(&one.name)) && network
         };
         for other in joint.iter().filter(same).filter(|p| p.name != one.name) {
             let theirs = right(&other.name);

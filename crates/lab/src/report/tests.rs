@@ -266,6 +266,22 @@ fn every_delay_has_its_own_plot_against_time() {
 }
 
 #[test]
+fn an_oracle_has_a_line_over_share() {
+    let mut all = points();
+    for ratio in [0.3, 0.6] {
+        let named = point(&format!("oracle {ratio}"), Mode::Verify, None, None);
+        all.push(Point { oracle: Some(ratio), ..named });
+    }
+    let with = page(&[record(QUESTIONS, all)]);
+    let share = figure(&with, "share").unwrap();
+    assert!(share.contains("oracle, by token") && share.contains("a bound and no rival"));
+    // It is no text of mode verify.
+    assert!(!figure(&with, "time").unwrap().contains("verify"));
+    let without = page(&[record(QUESTIONS, points())]);
+    assert!(!figure(&without, "share").unwrap().contains("oracle"));
+}
+
+#[test]
 fn texts_without_a_right_answer_are_weighed() {
     let mut record = record(20, points());
     record.about.task = "text".into();

@@ -60,6 +60,7 @@ pub(super) async fn judge(
             routers: vec![own, top1],
             targets,
             random: true,
+            oracles: vec![],
             large: true,
             verify: false,
             networks: vec![],

@@ -204,7 +204,7 @@ mod tests {
             let wanted = RoutingOverrides { budget: Some(share), ..RoutingOverrides::default() };
             registry.choose(&wanted).unwrap().1
         };
-        let state = |tokens| decode::BudgetState { aim: 0.1, tokens, routed: 1 };
+        let state = |tokens| decode::BudgetState { aim: 0.1, tokens, routed: 1, pace: None };
         budget(0.5).resume(state(1000));
         for i in 1..500 {
             budget(i as f32 / 1000.0).resume(state(1));

@@ -28,9 +28,10 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         (None, None) => return Err(UsageError("name a task".into()).into()),
     };
     args.pair.cloud.location.require_cloud("the cloud is part of what is measured")?;
-    // The delay is a point's own.
     let networks = args.pair.cloud.location.networks()?;
-    args.pair.cloud.location.simulate_rtt.clear();
+    // The network is a point's own. The pair is told that there will be one: asks are then on their way
+    // while the small model goes on, as they would be with that network.
+    args.pair.cloud.location.simulate_rtt = networks.first().cloned().into_iter().collect();
     let mut builder = args.pair.builder(args.preset.as_ref())?;
     // The first of those that were named, so that no other has to fit this edge.
     if let Some(router) = args.router.first() {
@@ -38,10 +39,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     }
     let tandem = builder.seats(args.parallel).build()?;
     note_fallback(&tandem);
-    let targets = match args.threshold.as_slice() {
-        [] => args.budget.iter().map(|&share| Target::Budget(share)).collect(),
-        some => some.iter().map(|&threshold| Target::Threshold(threshold)).collect(),
-    };
+    let targets = targets(&args);
     let path = match args.results.take() {
         Some(path) => ResultsPath::File(path),
         None => ResultsPath::In(Store::open()?.home.file("results")),
@@ -50,6 +48,7 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         routers: routers(&args, &tandem)?,
         targets,
         random: args.baseline.contains(&Baseline::Random),
+        oracles: args.oracle.clone(),
         large: !args.no_large,
         verify: args.verify,
         networks,
@@ -83,6 +82,16 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     print::print(&table, time, args.json)?;
     say(&format!("results: {path}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Budgets or thresholds, and paces beside them.
+fn targets(args: &EvalArgs) -> Vec<Target> {
+    let mut targets: Vec<Target> = match args.threshold.as_slice() {
+        [] => args.budget.iter().map(|&share| Target::Budget(share)).collect(),
+        some => some.iter().map(|&threshold| Target::Threshold(threshold)).collect(),
+    };
+    targets.extend(args.pace.iter().map(|&aim| Target::Pace(aim, args.min_share)));
+    targets
 }
 
 /// `tandem eval merge`.

@@ -31,11 +31,19 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
 pub fn print_table(table: &Table) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
-    let head =
-        "    n  accuracy  95 % interval    gap  cloud   asks  tokens/s  p50 ms  p95 ms     GB";
+    let head = "    n  accuracy  95 % interval    gap  cloud   asks  tokens/s  mean ms  p50 ms  p95 ms     GB";
     writeln!(out, "{:width$} {head}", "")?;
     for row in &table.rows {
         writeln!(out, "{:width$} {}", row.name, line(row))?;
+    }
+    for row in &table.rows {
+        let (Some(aim), Some(mean)) = (row.pace_ms, row.between_tokens_mean_ms) else { continue };
+        match &row.pace_miss {
+            None => writeln!(out, "{:width$} {aim:.0} ms held ({mean:.1} ms)", row.name)?,
+            Some(why) => {
+                writeln!(out, "{:width$} {aim:.0} ms not held ({mean:.1} ms): {why}", row.name)?;
+            }
+        }
     }
     if table.rows.iter().any(|row| row.money_per_thousand.is_some()) {
         for row in &table.rows {
@@ -70,12 +78,13 @@ fn line(row: &Row) -> String {
         _ => format!("{:>8}  log-likelihood", or_dash(row.likelihood, 3)),
     };
     format!(
-        "{:5}  {quality} {:>5}  {:4.1} %  {:5.1}  {:>8}  {:>6}  {:>6}  {:>5}",
+        "{:5}  {quality} {:>5}  {:4.1} %  {:5.1}  {:>8}  {:>7}  {:>6}  {:>6}  {:>5}",
         row.questions,
         row.gap_recovered.map_or("–".to_owned(), |gap| format!("{:.0} %", gap * 100.0)),
         row.routed_share * 100.0,
         row.cloud_calls as f64 / row.questions.max(1) as f64,
         or_dash(row.tokens_per_second, 1),
+        or_dash(row.between_tokens_mean_ms, 1),
         or_dash(row.between_tokens_p50_ms, 1),
         or_dash(row.between_tokens_p95_ms, 1),
         or_dash(row.gigabytes_per_answer, 1),

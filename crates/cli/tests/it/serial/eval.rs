@@ -82,6 +82,65 @@ fn a_cloud_of_plain_text_is_given_the_template() {
     let refused = run(&base);
     assert_eq!(refused.code, Some(1));
     assert!(refused.err.contains("--cloud-template"), "{}", refused.err);
+
+    // It gives texts, and not what it thinks of one.
+    let oracle = ["--cloud-template", "chatml", "--oracle", "0.3"];
+    let refused = run(&[&base[..], &oracle].concat());
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("--oracle needs a cloud that says how likely"), "{}", refused.err);
+}
+
+#[test]
+fn paces_and_oracles_are_rows_beside_a_threshold() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("r.jsonl");
+    let adapter =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets/commonsenseqa/edge.gguf");
+    let base = ["eval", "builtin", "--limit", "2", "--context", "512", "--max-tokens", "40"];
+    // The same model without the adapter, so that the two part now and then.
+    let pair = ["--cloud-model", SMALL, "--edge-adapter", text(&adapter), "--router", "top1"];
+    let points = ["--threshold", "0.5", "--pace", "1s", "--oracle", "0.05,1", "--no-large"];
+    let network = ["--simulate-rtt", "10ms/1s,30ms/1s", "--json", "--results", text(&results)];
+    let table = run(&[&base[..], &pair, &points, &network].concat()).json();
+    let rows = table["points"].as_array().unwrap();
+    let row = |name: &str| {
+        let found = rows.iter().find(|row| row["name"].as_str().unwrap().starts_with(name));
+        found.unwrap_or_else(|| panic!("{name} in {table}"))
+    };
+    let paced = row("top1 pace 1000ms from 1%");
+    assert_eq!((&paced["pace_ms"], &paced["network"]), (&1000.0.into(), &"10ms/1s,30ms/1s".into()));
+    assert!(paced["between_tokens_mean_ms"].as_f64().unwrap() > 0.0, "{paced}");
+    assert!(paced["accuracy"].is_number() && paced["between_tokens_p95_ms"].is_number(), "{paced}");
+    // No machine that tests run on takes a second for a token.
+    assert!(paced["pace_miss"].is_string(), "{paced}");
+    assert!(row("top1 τ 0.5")["pace_ms"].is_null());
+    assert!(row("random like top1 pace 1000ms")["pace_ms"].is_null());
+    let share = |name: &str| row(name)["routed_share"].as_f64().unwrap();
+    assert_eq!(row("oracle 1 ")["mode"], "token-oracle");
+    assert!(share("oracle 1 ") > 0.0 && share("oracle 1 ") < 0.9, "{table}");
+    assert!(share("oracle 0.05 ") <= share("oracle 1 "), "{table}");
+    // What a pace has seen is in the results, for a run that resumes.
+    let saved = answers(&results);
+    let of_pace = |line: &&Value| line["point"].as_str().unwrap().starts_with("top1 pace");
+    let last = saved.iter().rfind(of_pace).unwrap();
+    assert!(last["spent"]["pace"]["tokens"].as_u64().unwrap() > 0, "{last}");
+}
+
+#[test]
+fn a_dead_network_is_borne() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("r.jsonl");
+    let base = ["eval", "builtin", "--limit", "1", "--context", "512", "--max-tokens", "24"];
+    let pair = ["--cloud-model", SMALL, "--router", "top1", "--threshold", "0.9"];
+    let points = ["--no-large", "--baseline", "none", "--json", "--results", text(&results)];
+    let network = ["--simulate-rtt", "dead/40s,10ms/1s", "--ask-deadline", "300ms"];
+    let table = run(&[&base[..], &pair, &points, &network].concat()).json();
+    let read = fs::read_to_string(&results).unwrap();
+    let joint = read.lines().last().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let joint = &joint.unwrap()["outcome"];
+    assert!(joint["point"].as_str().unwrap().starts_with("top1 τ 0.9"), "{joint}");
+    assert!(joint["figures"]["fallback_tokens"].as_u64().unwrap() > 0, "{joint}");
+    assert_eq!(joint["figures"]["cloud_tokens"], 0, "{table}");
 }
 
 #[test]
@@ -93,7 +152,9 @@ fn thresholds_networks_and_open_texts() {
     let base = ["eval", "text", "--data", text(&data), "--results", text(&results), "--json"];
     let points = ["--cloud-model", SMALL, "--router", "top1", "--threshold", "0.9"];
     let network = ["--simulate-rtt", "0ms,30ms", "--context", "512", "--max-tokens", "24"];
-    let table = run(&[&base[..], &points, &network, &["--verify"]].concat()).json();
+    // A model that is its own cloud foresees every answer: the way there would be hidden.
+    let more = ["--asks-in-flight", "0", "--verify"];
+    let table = run(&[&base[..], &points, &network, &more].concat()).json();
     let points = table["points"].as_array().unwrap();
     let names: Vec<_> = points.iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 9, "{names:?}");
@@ -130,6 +191,10 @@ fn what_cannot_be_measured_is_refused_before_anything_is_loaded() {
         (&["eval", "builtin", "--offline"], 2, "--offline"),
         (&["eval", "builtin", "--skip", "400"], 2, "--skip"),
         (&["eval", "builtin", "--budget", "7%", "--threshold", "0.5"], 2, "cannot be used with"),
+        (&["eval", "builtin", "--min-share", "7%"], 2, "--pace"),
+        (&["eval", "builtin", "--oracle", "0"], 2, "above 0 and at most 1"),
+        (&["eval", "builtin", "--simulate-rtt", "170ms/1s,dead"], 2, "dead/60s"),
+        (&["eval", "builtin", "--simulate-rtt", "@none.txt"], 2, "none.txt cannot be read"),
     ] {
         let done = run(arguments);
         assert_eq!(done.code, Some(code), "{arguments:?}: {}", done.err);

@@ -22,7 +22,7 @@ fn shown(rows: &[Row], first: Option<&str>) -> Vec<(String, TimeSplit)> {
     let is_shown = |row: &&Row| match row.mode {
         RowKind::Small | RowKind::Verify | RowKind::Large => true,
         RowKind::Joint => row.router.as_deref() == first,
-        RowKind::Query | RowKind::Oracle => false,
+        RowKind::TokenOracle | RowKind::Query | RowKind::Oracle => false,
     };
     rows.iter().filter(is_shown).filter_map(|row| Some((row.name.clone(), row.split?))).collect()
 }

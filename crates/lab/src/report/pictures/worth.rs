@@ -20,6 +20,10 @@ const BY_SHARE: &str = "Each line is one way to choose the tokens that come from
     Bands and strokes are 95 % bootstrap intervals over the questions: lines whose intervals \
     overlap may differ by luck alone.";
 
+const CEILING: &str = " The oracle knows how likely the large model finds every token that the small one \
+    proposes, and takes the large one’s where that is too little: a bound and no rival, for no router \
+    can know it.";
+
 const WHOLE_ANSWERS: &str = "The same share of tokens, spent on whole answers instead: a question \
     goes to one model alone, by the router’s mean trust in the prompt. The oracle knows which \
     answers are right, so it is a bound and no rival. Both are put together from the answers of \
@@ -40,9 +44,13 @@ pub fn by_share(readings: &Readings) -> Result<Option<Picture>, ReportError> {
     }
     let random = readings.joint(None, delay);
     lines.push(line("random", Style::CHANCE, &random, share).with(Intervals::Band));
+    let mut oracle = readings.of_kind(RowKind::TokenOracle);
+    oracle.retain(|reading| reading.row.rtt_ms == delay);
+    let caption = format!("{BY_SHARE}{}", if oracle.is_empty() { "" } else { CEILING });
+    lines.push(line("oracle, by token", Style::ORACLE, &oracle, share));
     let measure = readings.measure.presentation().title;
     let title = format!("{measure} against the share of tokens from the cloud");
-    against_share(readings, lines, ("share", title, BY_SHARE)).map(Some)
+    against_share(readings, lines, ("share", title, &caption)).map(Some)
 }
 
 /// Whole answers by one model each, beside token by token.
