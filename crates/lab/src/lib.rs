@@ -7,6 +7,7 @@
 //! - [`mod@label`]: what the router should have said at each position of a worked answer
 //! - [`mod@train`]: from samples to a router file
 //! - [`mod@calibrate`]: which threshold asks at which share of tokens
+//! - [`query`]: samples for a router of whole answers, from results of an evaluation
 //! - [`eval`]: questions, answers, and what many answers say of a router and a budget
 //! - [`report`]: the same as a page with pictures
 //! - [`mod@tune`]: all of it in one run, from prompts to a preset
@@ -24,6 +25,7 @@ pub mod eval;
 pub mod export;
 pub mod label;
 pub mod progress;
+pub mod query;
 pub mod record;
 pub mod report;
 pub mod statistics;

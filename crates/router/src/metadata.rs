@@ -60,6 +60,9 @@ pub enum Objective {
     /// Whether the cloud would have said the same.
     #[serde(rename = "agree")]
     Agree,
+    /// Whether the small model's whole answer will do, judged behind the prompt.
+    #[serde(rename = "query")]
+    Query,
 }
 
 /// Numbers from training, on examples that neither the weights nor the calibration have seen.
@@ -183,6 +186,7 @@ impl fmt::Display for Objective {
 impl FromStr for Objective {
     type Err = UnknownName;
 
+    /// Reads what a router of tokens can be trained for.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let choices = "citer, citer-s, co-llm or agree";
         [Self::Citer, Self::CiterS, Self::CoLlm, Self::Agree]

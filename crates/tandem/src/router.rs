@@ -14,7 +14,7 @@ use std::{
 use decode::{Budget, Pace, Router, Threshold, ThresholdPolicy};
 use engine::LoadOptions;
 use models::Preset;
-use router::{Metadata, Mlp, RouterFile, RouterKind, UnknownRouter};
+use router::{Metadata, Mlp, Objective, RouterFile, RouterKind, UnknownRouter};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -122,12 +122,21 @@ impl NamedRouter {
 
     /// Reads a trained router, and refuses it if it was trained for another model.
     pub fn read(path: &Path, edge: &LoadOptions) -> Result<Self, Error> {
-        let file = RouterFile::read(path)?;
-        edge.check()?;
-        let hidden = file.metadata().hidden;
-        file.check_model(&edge.fingerprint()?, &edge.name(), hidden)?;
-        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-        Self::trained(name.into_owned(), file)
+        Self::trained(file_name(path), read_for(path, edge)?)
+    }
+
+    /// Reads a router that chooses between whole answers: its score behind a prompt is the trust in the
+    /// small model's answer.
+    pub fn read_for_whole_answers(path: &Path, edge: &LoadOptions) -> Result<Self, Error> {
+        let file = read_for(path, edge)?;
+        if file.metadata().objective != Objective::Query {
+            return Err(Error::Usage(format!(
+                "the router {} chooses tokens, and not between whole answers: train one for those with \
+                 `tandem router train-query`",
+                path.display()
+            )));
+        }
+        Self::of_file(file_name(path), file)
     }
 
     /// The routers that any request may name, with the tables for this edge.
@@ -182,6 +191,16 @@ impl NamedRouter {
     }
 
     fn trained(name: String, file: RouterFile) -> Result<Self, Error> {
+        if file.metadata().objective == Objective::Query {
+            return Err(Error::Usage(format!(
+                "the router {name} chooses between whole answers, and not tokens: it is for \
+                 `tandem eval --query-router`"
+            )));
+        }
+        Self::of_file(name, file)
+    }
+
+    fn of_file(name: String, file: RouterFile) -> Result<Self, Error> {
         let bytes = file.bytes().map_err(|e| Error::Internal(e.to_string()))?;
         let digest = decode::hex(&Sha256::digest(bytes)[..8]);
         let Metadata { objective, model_name, .. } = file.metadata();
@@ -281,6 +300,19 @@ impl NamedRouter {
         let budget = Budget::new(share, self.table.iter().copied());
         if self.strict { budget.strict() } else { budget }
     }
+}
+
+/// A router's file, refused if it was trained for another model.
+fn read_for(path: &Path, edge: &LoadOptions) -> Result<RouterFile, Error> {
+    let file = RouterFile::read(path)?;
+    edge.check()?;
+    let hidden = file.metadata().hidden;
+    file.check_model(&edge.fingerprint()?, &edge.name(), hidden)?;
+    Ok(file)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn default_threshold() -> Threshold {

@@ -68,6 +68,11 @@ pub struct EvalArgs {
     #[arg(long, value_name = "NAME|FILE,…", value_delimiter = ',')]
     pub router: Vec<RouterSpec>,
 
+    /// Routers of whole answers to compare with, written by `tandem router train-query`: they choose between
+    /// the answers of both models, at each budget
+    #[arg(long, value_name = "FILE,…", value_delimiter = ',', conflicts_with = "no_large")]
+    pub query_router: Vec<PathBuf>,
+
     /// Routers to compare with, at the same share of tokens; routing of whole answers is always
     /// among the rows
     #[arg(

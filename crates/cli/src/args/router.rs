@@ -22,6 +22,8 @@ pub enum RouterCommand {
     Collect(Box<CollectArgs>),
     /// Train a router on collected samples
     Train(TrainArgs),
+    /// Train a router of whole answers on the results of an evaluation, to compare with
+    TrainQuery(Box<TrainQueryArgs>),
     /// Find the thresholds for budgets, on prompts of your own
     Calibrate(Box<CalibrateArgs>),
     /// Show what is in a router file, and its scores for a text
@@ -126,6 +128,34 @@ pub struct TrainArgs {
     /// Do not balance the labels by weights
     #[arg(long)]
     pub no_class_weights: bool,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct TrainQueryArgs {
+    /// Results of `tandem eval` that have the answers of both models alone
+    #[arg(value_name = "FILE", required = true)]
+    pub results: Vec<PathBuf>,
+
+    /// The router file to write, for `tandem eval --query-router`; its curves are written beside it, as
+    /// SVG
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+
+    /// The inputs of the router: hidden, or hidden+logits
+    #[arg(long, value_name = "NAME", default_value = "hidden")]
+    pub inputs: router::Inputs,
+
+    /// The same seed gives the same router
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// The small model that answered: another's states mean something else
+    #[command(flatten)]
+    pub small: SmallModelArgs,
 
     /// As JSON
     #[arg(long)]

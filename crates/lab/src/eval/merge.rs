@@ -37,8 +37,7 @@ impl Merged {
         compare(path, &other, &record.about, &record.points)?;
         let names: HashSet<_> = record.points.iter().map(|p| p.name.clone()).collect();
         record.points.extend(other.points.into_iter().filter(|p| !names.contains(&p.name)));
-        let ids: HashSet<_> = record.questions.iter().map(|q| q.id.clone()).collect();
-        record.questions.extend(other.questions.into_iter().filter(|q| !ids.contains(&q.id)));
+        other.questions.into_iter().for_each(|question| record.learn(question));
         let there: HashSet<_> =
             record.outcomes.iter().map(|o| (o.id.clone(), o.point.clone())).collect();
         for outcome in other.outcomes {

@@ -35,12 +35,13 @@ pub mod task;
 pub use compare::Compare;
 pub use costs::{Costs, TimeSplit};
 pub use example::{AnswerStyle, Example, Task};
+pub(crate) use models::messages;
 pub use price::Price;
 pub use read::{ReadError, read};
 pub use results::{
     Outcome, Point, Question, Record, Results, ResultsError, ResultsInfo, Spent, TokenRecord,
 };
 pub use run::{EvalConfig, Evaluation, RunTime};
-pub use sweep::{DecodeOptions, Decoder, Run, Sweep};
+pub use sweep::{DecodeOptions, Decoder, Judges, Run, Sweep};
 pub use table::{Row, Table};
 pub use task::{TaskName, UnknownTask};

@@ -6,7 +6,7 @@ use decode::{Cloud, Edge, Exchange, Message, OnCloudError, Router, Transcript};
 use tandem::{Mode, Pair, Prompt, Tandem};
 
 use super::{
-    DecodeOptions, Decoder,
+    DecodeOptions, Decoder, Judges,
     costs::{Costs, Footprint, Sizes, costs},
 };
 use crate::{
@@ -14,6 +14,11 @@ use crate::{
     energy::EnergyMeter,
     worker::{Decoding, Worker},
 };
+
+/// How a question is put to both models.
+pub(crate) fn messages(system: &str, prompt: &str) -> [Message; 2] {
+    [Message::system(system), Message::user(prompt)]
+}
 
 pub(super) struct PairDecoder {
     tandem: Tandem,
@@ -76,11 +81,11 @@ impl PairDecoder {
     }
 
     fn messages(&self, prompt: &str) -> [Message; 2] {
-        [Message::system(&self.system), Message::user(prompt)]
+        messages(&self.system, prompt)
     }
 
-    /// Each router's mean score over a prompt, which the edge has read and holds afterwards.
-    async fn trust(&mut self, prompt: &str, routers: &[&dyn Router]) -> Result<Vec<f64>, Error> {
+    /// What routers think of a prompt, which the edge has read and holds afterwards.
+    async fn trust(&mut self, prompt: &str, judges: &Judges<'_>) -> Result<Vec<f64>, Error> {
         let messages = self.messages(prompt);
         let edge = self.worker.edge().await?;
         let tokens = edge.model().vocabulary().prompt(&messages)?;
@@ -94,16 +99,18 @@ impl PairDecoder {
             let sum: f64 = steps.iter().map(|step| f64::from(router.score(step).value())).sum();
             sum / steps.len().max(1) as f64
         };
-        Ok(routers.iter().map(mean).collect())
+        let last = steps.last().ok_or_else(|| Error::internal("a prompt has no tokens"))?;
+        let at_end = |router: &&dyn Router| f64::from(router.score(last).value());
+        Ok(judges.of_tokens.iter().map(mean).chain(judges.of_answers.iter().map(at_end)).collect())
     }
 }
 
 impl Decoder for PairDecoder {
     type Error = Error;
 
-    async fn begin(&mut self, prompt: &str, routers: &[&dyn Router]) -> Result<Vec<f64>, Error> {
+    async fn begin(&mut self, prompt: &str, judges: Judges<'_>) -> Result<Vec<f64>, Error> {
         let started = Instant::now();
-        let trust = self.trust(prompt, routers).await?;
+        let trust = self.trust(prompt, &judges).await?;
         self.decoding += started.elapsed();
         Ok(trust)
     }

@@ -58,6 +58,8 @@ pub struct Points {
     /// Routers, the most interesting first: the others are compared with it.
     pub routers: Vec<NamedRouter>,
     pub targets: Vec<Target>,
+    /// Routers of whole answers, which choose between the answers of both models afterwards.
+    pub query_routers: Vec<NamedRouter>,
     /// Whether asking at random is measured beside every target.
     pub random: bool,
     /// Oracles, which know what the large model thinks of every proposal of the small one: no router
@@ -207,6 +209,7 @@ mod tests {
         let points = Points {
             routers: routers.iter().map(|&kind| kind.into()).collect(),
             targets: vec![target("7%"), target("15%")],
+            query_routers: vec![],
             random: true,
             oracles: vec![],
             large: true,
@@ -232,6 +235,7 @@ mod tests {
         let points = Points {
             routers: vec![RouterKind::Top1.into()],
             targets: vec![Target::Pace(Duration::from_millis(120), share)],
+            query_routers: vec![],
             random: true,
             oracles: ["0.05", "1"].map(|text| text.parse().unwrap()).to_vec(),
             large: true,

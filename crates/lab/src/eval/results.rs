@@ -1,7 +1,7 @@
 //! Results, written one by one as they come, so that an interrupted run loses nothing and resumes.
 //!
 //! A file of JSON lines. The first says what it is about; then come points of the sweep, questions
-//! and outcomes, each written once and never changed. A run that is about anything else is refused
+//! and outcomes, each written once and never changed; a second line of a question adds routers. A run that is about anything else is refused
 //! before it writes.
 
 use std::{
@@ -201,6 +201,18 @@ impl Record {
             .ok_or_else(|| ResultsError::NotResults { path: path.to_owned() })
     }
 
+    /// Adds a question, or what more routers think of one that is there.
+    pub(super) fn learn(&mut self, question: Question) {
+        match self.questions.iter_mut().find(|known| known.id == question.id) {
+            Some(known) => {
+                for (router, trust) in question.trust {
+                    known.trust.entry(router).or_insert(trust);
+                }
+            }
+            None => self.questions.push(question),
+        }
+    }
+
     /// The lines of a file that holds all of it.
     pub fn lines(&self) -> io::Result<Vec<u8>> {
         let about = [ResultsLine::Info(self.about.clone())].into_iter();
@@ -263,14 +275,24 @@ impl Results {
         Ok(())
     }
 
-    /// Adds a question, on disk first; a second time nothing happens.
+    /// Adds a question, on disk first; a second time it only adds what other routers think of it.
     pub fn add_question(&self, question: Question) -> Result<(), ResultsError> {
-        if self.look(|record| record.questions.iter().any(|q| q.id == question.id)) {
+        let judged = self.judges_of(&question.id);
+        let known = self.look(|record| record.questions.iter().any(|q| q.id == question.id));
+        if known && question.trust.keys().all(|router| judged.contains(router)) {
             return Ok(());
         }
         self.write(&ResultsLine::Question(question.clone()))?;
-        self.with(|state| state.record.questions.push(question));
+        self.with(|state| state.record.learn(question));
         Ok(())
+    }
+
+    /// The routers whose trust in a question is known.
+    pub fn judges_of(&self, id: &str) -> HashSet<String> {
+        self.look(|record| {
+            let question = record.questions.iter().find(|question| question.id == id);
+            question.map(|question| question.trust.keys().cloned().collect()).unwrap_or_default()
+        })
     }
 
     /// Adds an answer, on disk first.
@@ -342,7 +364,7 @@ fn parse(path: &Path, written: &[u8]) -> Result<Option<Record>, ResultsError> {
                 record = Some(Record { about, ..Record::default() })
             }
             (ResultsLine::Point(point), Some(record)) => record.points.push(point),
-            (ResultsLine::Question(question), Some(record)) => record.questions.push(question),
+            (ResultsLine::Question(question), Some(record)) => record.learn(question),
             (ResultsLine::Outcome(outcome), Some(record)) => record.outcomes.push(*outcome),
             _ => return Err(ResultsError::NotResults { path: path.to_owned() }),
         }

@@ -129,7 +129,8 @@ impl Evaluation {
         let names = points.iter().map(|point| point.name.clone()).collect();
         let questions = examples.iter().map(|e| e.id.clone()).collect();
         let results = Results::open(&path, info, points)?;
-        let sweep = Arc::new(Sweep::new(examples, runs, results, config.seed));
+        let sweep = Sweep::new(examples, runs, results, config.seed);
+        let sweep = Arc::new(sweep.with_query_routers(&config.points.query_routers));
         Ok(Self { tandem: tandem.clone(), config, sweep, path, points: names, questions })
     }
 

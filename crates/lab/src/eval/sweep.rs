@@ -19,12 +19,12 @@ use crate::eval::{
 pub trait Decoder: Send {
     type Error: From<ResultsError> + Send;
 
-    /// Comes before the points of a question: gives each router's mean trust in the edge over the
-    /// prompt.
+    /// Comes before the points of a question: gives the trust of each of the judges in the edge, in
+    /// their order.
     fn begin(
         &mut self,
         prompt: &str,
-        routers: &[&dyn Router],
+        judges: Judges<'_>,
     ) -> impl Future<Output = Result<Vec<f64>, Self::Error>> + Send;
 
     /// Answers, with nothing read of the prompt.
@@ -47,6 +47,14 @@ pub trait Decoder: Send {
     fn joules(&self) -> Option<f64> {
         None
     }
+}
+
+/// Who judges the edge by a prompt alone.
+pub struct Judges<'a> {
+    /// Routers of tokens: their mean trust over the prompt.
+    pub of_tokens: Vec<&'a dyn Router>,
+    /// Routers of whole answers: their trust behind the prompt.
+    pub of_answers: Vec<&'a dyn Router>,
 }
 
 pub struct DecodeOptions {
@@ -74,6 +82,8 @@ pub struct Run {
 pub struct Sweep {
     examples: Vec<Example>,
     runs: Vec<Run>,
+    /// Routers of whole answers, by the names under which results have what they think.
+    of_answers: BTreeMap<String, NamedRouter>,
     results: Results,
     seed: u64,
 }
@@ -90,7 +100,18 @@ impl Sweep {
                 run.policy.resume(BudgetState { aim, tokens, routed, pace });
             }
         }
-        Self { examples, runs, results, seed }
+        Self { examples, runs, of_answers: BTreeMap::new(), results, seed }
+    }
+
+    /// Has routers of whole answers judge every question too.
+    pub fn with_query_routers(self, routers: &[NamedRouter]) -> Self {
+        // Another router of the same name has not judged what this one has.
+        let named = |router: &NamedRouter| {
+            let digest = router.digest().map(|digest| digest.get(..8).unwrap_or(digest));
+            let name = digest.map_or(router.to_string(), |digest| format!("{router} {digest}"));
+            (name, router.clone())
+        };
+        Self { of_answers: routers.iter().map(named).collect(), ..self }
     }
 
     pub fn questions(&self) -> usize {
@@ -111,15 +132,21 @@ impl Sweep {
         let done = self.results.points_of(&example.id);
         let left: Vec<&Run> =
             self.runs.iter().filter(|run| !done.contains(&run.point.name)).collect();
-        if left.is_empty() {
+        let judged = self.results.judges_of(&example.id);
+        if left.is_empty() && self.of_answers.keys().all(|name| judged.contains(name)) {
             return Ok(vec![]);
         }
         let prompt = example.prompt();
         let seed = question_seed(self.seed, &example.id);
         let judges = self.judges(seed);
-        let routers: Vec<&dyn Router> = judges.values().map(|router| &**router).collect();
-        let trust = decoder.begin(&prompt, &routers).await?;
-        let trust = judges.keys().map(|name| name.to_string()).zip(trust).collect();
+        let built: Vec<_> = self.of_answers.values().map(|router| router.build(seed)).collect();
+        let all = Judges {
+            of_tokens: judges.values().map(|router| &**router).collect(),
+            of_answers: built.iter().map(|router| &**router).collect(),
+        };
+        let trust = decoder.begin(&prompt, all).await?;
+        let names = judges.keys().copied().chain(self.of_answers.keys().map(String::as_str));
+        let trust = names.map(String::from).zip(trust).collect();
         let (id, right) = (example.id.clone(), example.right());
         self.results.add_question(Question { id, prompt: prompt.clone(), right, trust })?;
         let mut outcomes = vec![];
@@ -145,7 +172,7 @@ impl Sweep {
         Ok(outcomes)
     }
 
-    /// The routers that judge, once each.
+    /// The routers of tokens that judge, once each.
     fn judges(&self, seed: u64) -> BTreeMap<&str, Box<dyn Router>> {
         let joint = self.runs.iter().filter(|run| run.point.mode == Mode::Joint);
         let named = joint.filter_map(|run| Some((run.point.router.as_deref()?, run)));

@@ -55,5 +55,6 @@ fn needs(objective: Objective) -> &'static str {
         Objective::CiterS => "labels trust and ask that need no roll-out",
         Objective::CoLlm => "log-probabilities of both models",
         Objective::Agree => "whether the cloud agrees",
+        Objective::Query => "whether the small model's answer will do",
     }
 }

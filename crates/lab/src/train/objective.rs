@@ -25,7 +25,7 @@ pub(super) struct Loss {
 /// What to learn from a sample; `None` leaves it out.
 pub(super) fn target(objective: Objective, sample: &Sample) -> Option<Target> {
     match objective {
-        Objective::Citer | Objective::CiterS | Objective::Agree => {
+        Objective::Citer | Objective::CiterS | Objective::Agree | Objective::Query => {
             truth(objective, sample).map(Target::Keep)
         }
         Objective::CoLlm => {
@@ -43,7 +43,7 @@ pub(super) fn truth(objective: Objective, sample: &Sample) -> Option<bool> {
         Label::Unknown => None,
     };
     match objective {
-        Objective::Citer | Objective::CoLlm => labelled,
+        Objective::Citer | Objective::CoLlm | Objective::Query => labelled,
         Objective::CiterS => match sample.label_source {
             LabelSource::RollOut | LabelSource::Neither | LabelSource::Joint => None,
             LabelSource::Edge

@@ -59,6 +59,7 @@ pub(super) async fn judge(
         points: Points {
             routers: vec![own, top1],
             targets,
+            query_routers: vec![],
             random: true,
             oracles: vec![],
             large: true,

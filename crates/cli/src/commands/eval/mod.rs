@@ -4,7 +4,7 @@ mod print;
 
 pub use print::print_table;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use lab::eval::{
     EvalConfig, Evaluation, Table, merge,
@@ -44,9 +44,12 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
         Some(path) => ResultsPath::File(path),
         None => ResultsPath::In(Store::open()?.home.file("results")),
     };
+    let edge = tandem.pair().edge_options()?;
+    let whole = |path: &PathBuf| NamedRouter::read_for_whole_answers(path, &edge);
     let points = Points {
         routers: routers(&args, &tandem)?,
         targets,
+        query_routers: args.query_router.iter().map(whole).collect::<Result<_, _>>()?,
         random: args.baseline.contains(&Baseline::Random),
         oracles: args.oracle.clone(),
         large: !args.no_large,

@@ -13,6 +13,7 @@ pub async fn router(args: RouterArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         RouterCommand::Collect(args) => collect::collect(*args).await?,
         RouterCommand::Train(args) => train::train(&args)?,
+        RouterCommand::TrainQuery(args) => train::train_query(*args).await?,
         RouterCommand::Calibrate(args) => calibrate::calibrate(*args).await?,
         RouterCommand::Inspect(args) => inspect::inspect(args).await?,
     }

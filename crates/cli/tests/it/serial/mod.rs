@@ -10,6 +10,7 @@ mod hub;
 mod live;
 mod onnx;
 mod pairs;
+mod query;
 mod router;
 mod run;
 mod serve;

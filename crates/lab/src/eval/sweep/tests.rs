@@ -95,14 +95,13 @@ struct Models;
 impl Decoder for Models {
     type Error = ResultsError;
 
-    async fn begin(
-        &mut self,
-        prompt: &str,
-        routers: &[&dyn Router],
-    ) -> Result<Vec<f64>, ResultsError> {
+    async fn begin(&mut self, prompt: &str, judges: Judges<'_>) -> Result<Vec<f64>, ResultsError> {
         // Questions the small model gets wrong look hard.
         let trust = if right(prompt) == "a" { 0.9 } else { 0.1 };
-        Ok(routers.iter().map(|_| trust).collect())
+        // A router of whole answers knows which the large model alone gets right.
+        let needed = if right(prompt) == "b" && !prompt.contains("q9") { 0.2 } else { 0.8 };
+        let of_tokens = judges.of_tokens.iter().map(|_| trust);
+        Ok(of_tokens.chain(judges.of_answers.iter().map(|_| needed)).collect())
     }
 
     async fn decode(
@@ -259,12 +258,8 @@ struct Watched(Vec<Duration>);
 impl Decoder for Watched {
     type Error = ResultsError;
 
-    async fn begin(
-        &mut self,
-        prompt: &str,
-        routers: &[&dyn Router],
-    ) -> Result<Vec<f64>, ResultsError> {
-        Models.begin(prompt, routers).await
+    async fn begin(&mut self, prompt: &str, judges: Judges<'_>) -> Result<Vec<f64>, ResultsError> {
+        Models.begin(prompt, judges).await
     }
 
     async fn decode(
@@ -343,4 +338,33 @@ async fn a_network_and_a_pace_go_on_from_answer_to_answer_and_from_run_to_run() 
     // Scripted models take no time to speak of.
     assert!(row.between_tokens_mean_ms.is_some_and(|mean| mean < 8.5), "{row:?}");
     assert!(row.pace_miss.is_some(), "{row:?}");
+}
+
+#[tokio::test]
+async fn a_router_of_whole_answers_is_a_row_and_judges_what_was_answered_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let before = sweep(&path);
+    answer(&before, 0..10).await;
+    assert_eq!(before.results().look(|record| record.outcomes.len()), 10 * 7);
+    drop(before);
+    let custom = NamedRouter::custom("learnt", Arc::new(router::Constant::Never));
+    let with = sweep(&path).with_query_routers(std::slice::from_ref(&custom));
+    answer(&with, 0..10).await;
+    // Nothing is answered again; each question has one more judge.
+    let table = with.results().look(|record| {
+        assert_eq!((record.outcomes.len(), record.questions.len()), (10 * 7, 10));
+        assert!(record.questions.iter().all(|question| question.trust.len() == 4));
+        Table::of(record)
+    });
+    let row = |name: &str| table.rows.iter().find(|row| row.name == name).unwrap();
+    // Two of six that the small model gets wrong, and it is wrong about none of them.
+    let learnt = row("whole answers by learnt 20%");
+    assert_eq!((learnt.mode, learnt.accuracy), (RowKind::Query, Some(0.6)));
+    drop(with);
+    let again = sweep(&path).with_query_routers(&[custom]);
+    let written = std::fs::read(&path).unwrap();
+    answer(&again, 0..10).await;
+    assert_eq!(std::fs::read(&path).unwrap(), written, "all of it was there");
+    assert_eq!(again.results().look(|record| record.questions.len()), 10);
 }

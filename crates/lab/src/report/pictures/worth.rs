@@ -75,6 +75,20 @@ pub fn whole_answers(readings: &Readings) -> Result<Option<Picture>, ReportError
         let name = format!("{router}, by whole answer");
         lines.push(line(&name, Style::of(number).for_whole_answers(), &own, share));
     }
+    let learnt = |r: &&Reading| {
+        let router = r.row.router.as_deref();
+        router.is_some_and(|name| !is_random(router) && !routers.contains(&name))
+    };
+    let mut names: Vec<&str> =
+        query.iter().filter(learnt).filter_map(|r| r.row.router.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for (number, name) in (routers.len()..).zip(names) {
+        let own: Vec<_> =
+            query.iter().copied().filter(|r| r.row.router.as_deref() == Some(name)).collect();
+        let name = format!("{name}, by whole answer");
+        lines.push(line(&name, Style::of(number).for_whole_answers(), &own, share));
+    }
     let random: Vec<_> = query.into_iter().filter(|r| is_random(r.row.router.as_deref())).collect();
     let style = Style::CHANCE.for_whole_answers();
     lines.push(line("random, by whole answer", style, &random, share));
