@@ -42,7 +42,7 @@ pub enum OnnxError {
     Cyclic { path: PathBuf, node: String },
     #[error("{}: branches are nested deeper than {most}", path.display())]
     TooDeep { path: PathBuf, most: usize },
-    #[error("{}: {reason}{}", path.display(), Candidate::describe(candidates))]
+    #[error("{}: its hidden state cannot be found: {reason}{}", path.display(), Candidate::describe(candidates))]
     Hidden { path: PathBuf, reason: String, candidates: Vec<Candidate> },
     #[error("{}: it has no tensor called {tensor:?}{}", path.display(), Candidate::describe(candidates))]
     NoTensor { path: PathBuf, tensor: String, candidates: Vec<Candidate> },

@@ -144,7 +144,12 @@ impl Cloud {
     }
 
     pub fn start_as(command: &str, arguments: &[&str]) -> Self {
-        let all = [&[command, "--listen", "127.0.0.1:0"], arguments].concat();
+        Self::start_at("127.0.0.1:0", command, arguments)
+    }
+
+    /// At this address, for example where another was before.
+    pub fn start_at(address: &str, command: &str, arguments: &[&str]) -> Self {
+        let all = [&[command, "--listen", address], arguments].concat();
         let mut child = tandem(&all).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said =

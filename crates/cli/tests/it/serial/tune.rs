@@ -6,9 +6,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    thread::sleep,
+    time::Duration,
 };
 
-use crate::common::{Done, SMALL, kill_once_it_wrote, run, tandem};
+use serde_json::Value;
+
+use crate::common::{Cloud, Done, SMALL, kill_once_it_wrote, run, sha256, tandem};
 
 const TOPICS: [&str; 12] = [
     "rain", "bread", "the moon", "iron", "horses", "glass", "tea", "maps", "salt", "wool",
@@ -29,13 +33,23 @@ fn text(path: &Path) -> &str {
 }
 
 fn tune(prompts: &Path, output: &Path, more: &[&str]) -> Command {
+    let sizes = ["--cloud-model", SMALL, "--max-tokens", "10"];
+    tune_with(&sizes, prompts, output, more)
+}
+
+/// With this cloud.
+fn tune_with(cloud: &[&str], prompts: &Path, output: &Path, more: &[&str]) -> Command {
     let adapter = adapter();
     let mut arguments = vec!["tune", "--prompts", text(prompts), "-o", text(output)];
     arguments.extend(["--edge-model", SMALL, "--edge-adapter", text(&adapter)]);
-    arguments.extend(["--cloud-model", SMALL, "--context", "128"]);
-    arguments.extend(["--max-tokens", "10", "--rollouts", "2"]);
+    arguments.extend(["--context", "128", "--rollouts", "2"]);
+    arguments.extend(cloud);
     arguments.extend(more);
     tandem(&arguments)
+}
+
+fn finished(mut command: Command) -> Done {
+    command.output().unwrap().into()
 }
 
 #[test]
@@ -101,4 +115,122 @@ fn what_cannot_be_tuned_on_is_told_in_a_line() {
         assert!(done.err.contains(says), "{}", done.err);
         assert!(!output.exists());
     }
+}
+
+#[test]
+fn every_round_is_recorded_and_more_may_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, mine) = (folder.path().join("prompts.jsonl"), folder.path().join("mine"));
+    prompts(&data);
+    let work = |file: &str| mine.join("work").join(file);
+    let one = finished(tune(&data, &mine, &["--judge", "0"]));
+    assert_eq!(one.code, Some(0), "{}", one.err);
+    let first = fs::read(work("round-1/router.safetensors")).unwrap();
+    let preset = fs::read(mine.join("router.safetensors")).unwrap();
+    assert!(!work("round-2").exists() && !work("round-1/round.json").exists());
+
+    let two = finished(tune(&data, &mine, &["--judge", "0", "--rounds", "2"]));
+    assert_eq!(two.code, Some(0), "{}", two.err);
+    assert!(two.err.contains("resuming"), "{}", two.err);
+    assert!(fs::read(work("round-1/router.safetensors")).unwrap() == first, "made again");
+    assert!(fs::read(mine.join("router.safetensors")).unwrap() != preset, "not the second round's");
+    // What its answers were written with: the first round's router, by its hash.
+    let read = |file: &str| fs::read_to_string(work(file)).unwrap();
+    let with: Value = serde_json::from_str(&read("round-2/round.json")).unwrap();
+    assert_eq!(with["router"].as_str().unwrap(), &sha256(&first)[..16], "{with}");
+    assert!((0.0..=1.0).contains(&with["threshold"].as_f64().unwrap()), "{with}");
+    // In the first the large model wrote all of it, in the second both did.
+    let routed = |file: &str| -> Vec<(u64, u64)> {
+        let lines = read(file);
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let count = |line: &Value, name: &str| line[name].as_u64().unwrap();
+        lines.map(|line| (count(&line, "tokens"), count(&line, "routed"))).collect()
+    };
+    assert_eq!(routed("round-2/texts.jsonl").len(), TOPICS.len());
+    assert!(routed("round-1/texts.jsonl").iter().all(|(tokens, routed)| tokens == routed));
+    assert!(routed("round-2/texts.jsonl").iter().any(|(tokens, routed)| routed < tokens));
+}
+
+#[test]
+fn a_cloud_that_dies_in_the_middle_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, mine) = (folder.path().join("prompts.jsonl"), folder.path().join("mine"));
+    prompts(&data);
+    let model = ["--cloud-model", SMALL, "--context", "128"];
+    let mut cloud = Cloud::start(&model);
+    let (url, texts) = (cloud.url.clone(), mine.join("work/round-1/texts.jsonl"));
+    let sizes = ["--max-tokens", "10", "--judge", "0"];
+    let tune = || tune_with(&["--cloud", &url], &data, &mine, &sizes);
+
+    let mut command = tune();
+    let mut child = command.spawn().unwrap();
+    while fs::metadata(&texts).map_or(0, |file| file.len()) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before an answer was there");
+        sleep(Duration::from_millis(5));
+    }
+    cloud.child.kill().unwrap();
+    cloud.child.wait().unwrap();
+    let failed: Done = child.wait_with_output().unwrap().into();
+    assert_eq!(failed.code, Some(1), "{}", failed.err);
+    assert!(failed.err.contains("cannot be reached"), "{}", failed.err);
+    assert!(failed.err.contains("the same command resumes"), "{}", failed.err);
+    let before = fs::read_to_string(&texts).unwrap();
+    let whole = &before[..before.rfind('\n').map_or(0, |at| at + 1)];
+    assert!(!whole.is_empty() && whole.lines().count() < TOPICS.len(), "{before}");
+    assert!(!mine.join("preset.toml").exists());
+
+    let address = url.strip_prefix("http://").unwrap();
+    let _again = Cloud::start_at(address, "cloud", &model);
+    let done = finished(tune());
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.contains("resuming"), "{}", done.err);
+    let after = fs::read_to_string(&texts).unwrap();
+    assert!(after.starts_with(whole), "answers were lost:\n{before}\n{after}");
+    assert_eq!(after.lines().count(), TOPICS.len());
+    let check = run(&["preset", "check", text(&mine)]);
+    assert_eq!(check.code, Some(0), "{} {}", check.out, check.err);
+}
+
+#[test]
+fn a_cloud_of_plain_text_teaches_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, mine) = (folder.path().join("prompts.jsonl"), folder.path().join("mine"));
+    prompts(&data);
+    let server = Cloud::start_as("serve", &["--offline", "--context", "128"]);
+    let engine = ["--cloud", &server.url, "--cloud-engine", "openai"];
+    let model = ["--cloud-model", "tandem-small", "--cloud-template", "chatml"];
+    let cloud = [engine, model].concat();
+    let done = finished(tune_with(&cloud, &data, &mine, &["--judge", "1", "--max-tokens", "24"]));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    // Something left this machine, and nobody can say what an answer is worth.
+    assert!(done.err.contains("MB sent to it"), "{}", done.err);
+    assert!(done.err.contains("no answers were judged"), "{}", done.err);
+    let shown = run(&["router", "inspect", "--json", text(&mine.join("router.safetensors"))]);
+    assert_eq!(shown.json()["ids"], false, "words travelled");
+    let check = run(&["preset", "check", text(&mine)]);
+    assert_eq!(check.code, Some(0), "{} {}", check.out, check.err);
+}
+
+#[test]
+fn an_edge_without_a_hidden_state_is_refused_before_anything_is_collected() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, mine) = (folder.path().join("prompts.jsonl"), folder.path().join("mine"));
+    prompts(&data);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let edge = folder.path().join("edge");
+    fs::create_dir(&edge).unwrap();
+    fs::copy(crates.join("onnx/tests/graphs/no_head.onnx"), edge.join("model.onnx")).unwrap();
+    for file in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(crates.join("engine/tests/onnx_models").join(file), edge.join(file)).unwrap();
+    }
+    let arguments = ["tune", "--prompts", text(&data), "-o", text(&mine)];
+    let pair = ["--edge-model", text(&edge), "--cloud-model", SMALL];
+    let done = run(&[&arguments[..], &pair].concat());
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    assert!(
+        done.err.contains("model.onnx: ") && done.err.contains("its hidden state cannot be found"),
+        "{}",
+        done.err
+    );
+    assert!(!mine.exists());
 }
