@@ -61,11 +61,9 @@ pub(crate) async fn probe(
         }
     };
     let connection = EngineConnection::new(http.clone(), dialect);
-    let salt = settings.salt.clone();
-    Ok(Client::Engine(Box::new(Conversation {
-        salt,
-        ..Conversation::new(connection, about, opening)
-    })))
+    let mut conversation = Conversation::new(connection, about, opening);
+    conversation.salt.clone_from(&settings.salt);
+    Ok(Client::Engine(Box::new(conversation)))
 }
 
 /// Each engine has a route no other has. All are tried at once: the way there may be long.

@@ -92,7 +92,6 @@ async fn take(mut stream: TcpStream) -> (u16, usize) {
                 }
             }
             Ok(0) | Err(_) => break,
-            Ok(_) => {}
         }
     }
     let head = String::from_utf8_lossy(&head).into_owned();

@@ -10,14 +10,11 @@ const HUGE: &str = "99999999999999999999";
 /// Numbers of which every one is meant: the same seed gives the same text.
 const ANY: [&str; 1] = ["seed"];
 
-/// What an option says of a value, taken by itself.
-fn said(argument: &Arg, value: &str) -> String {
-    let alone = argument.clone().required(false).global(false);
-    let option = match argument.get_long() {
-        Some(long) => format!("--{long}={value}"),
-        None => value.to_owned(),
-    };
-    let read = Command::new("x").arg(alone).try_get_matches_from(["x", &option]);
+/// What a command says of an option with this value. What else it misses is not looked at before.
+fn said(path: &str, argument: &Arg, value: &str) -> String {
+    let option = format!("--{}={value}", argument.get_long().unwrap_or_default());
+    let words = path.split_whitespace().chain([option.as_str()]);
+    let read = Args::command().try_get_matches_from(words);
     read.map_or_else(|error| error.to_string(), |_| String::new())
 }
 
@@ -38,7 +35,7 @@ fn no_whole_number_is_without_a_range() {
     let mut tried = 0;
     each(&Args::command(), "", &mut |path, argument| {
         if takes_whole_numbers(argument) && !ANY.contains(&argument.get_id().as_str()) {
-            let said = said(argument, HUGE);
+            let said = said(path, argument, HUGE);
             assert!(
                 said.contains("a whole number from "),
                 "{path} --{}: {said}",
@@ -78,7 +75,7 @@ fn ranges_are_those_that_make_sense() {
     each(&Args::command(), "", &mut |path, argument| {
         for (command, id, value, range) in &cases {
             if path.ends_with(&format!(" {command}")) && argument.get_id() == *id {
-                let said = said(argument, value);
+                let said = said(path, argument, value);
                 assert!(said.contains(range), "{path} --{id} {value}: {said}");
                 tried += 1;
             }
