@@ -52,12 +52,21 @@ pub fn between<const LEAST: usize, const MOST: usize>(text: &str) -> Result<usiz
     number.ok_or_else(|| format!("write a whole number from {LEAST} to {MOST}"))
 }
 
+/// A learning rate. Above 1 a step is longer than the way it is to go.
+#[cfg(feature = "lab")]
+pub fn rate(text: &str) -> Result<f32, String> {
+    let rate = text.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0);
+    rate.ok_or_else(|| "write a number above 0 and of at most 1".into())
+}
+
 /// `FILE[:SCALE]`.
 pub fn adapter(text: &str) -> Result<Adapter, String> {
     let scaled = text.rsplit_once(':').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
     let (path, scale): (&str, f32) = scaled.unwrap_or((text, 1.0));
-    if path.is_empty() || !scale.is_finite() {
-        return Err("write FILE or FILE:SCALE".into());
+    let range = tandem::builder::SCALES;
+    if path.is_empty() || !range.contains(&scale) {
+        let (least, most) = (range.start(), range.end());
+        return Err(format!("write FILE or FILE:SCALE, with a SCALE from {least} to {most}"));
     }
     Ok(Adapter { path: path.into(), scale })
 }
@@ -314,6 +323,9 @@ mod tests {
         assert_eq!(parse("a.gguf:0.5").unwrap(), ("a.gguf".into(), 0.5));
         assert_eq!(parse("c:/x.gguf").unwrap(), ("c:/x.gguf".into(), 1.0));
         assert!(parse(":2").is_err());
-        assert!(parse("a:inf").is_err());
+        for text in ["a:inf", "a:NaN", "a:1e9", "a:-101"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("from -100 to 100"), "{error}");
+        }
     }
 }

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             show::say(&format!("error: {}", describe(error.as_ref())));
-            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
+            ExitCode::from(code_of(&error))
         }
     }
 }
@@ -90,6 +90,11 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     builder.worker_threads((cores / 2).clamp(1, 2)).enable_all().build()?.block_on(future)
 }
 
+/// 2 where the user has to write something else, 1 for whatever else went wrong.
+fn code_of(error: &anyhow::Error) -> u8 {
+    if is_usage(error) { 2 } else { 1 }
+}
+
 /// Whether the user has to write something else, rather than mend something.
 fn is_usage(error: &anyhow::Error) -> bool {
     #[cfg(feature = "lab")]
@@ -125,5 +130,25 @@ fn start_log(verbose: u8, format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn who_watches_a_server_is_told_that_its_models_failed() {
+        let failed = Some("index out of bounds".to_owned());
+        let ended = commands::ended(Ok(()), failed);
+        assert!(ended.is_err_and(|error| code_of(&error) == 1 && !is_broken_pipe(&error)));
+        let broken = commands::ended(Err(io::Error::other("no more connections")), None);
+        assert!(broken.is_err_and(|error| code_of(&error) == 1));
+        // Stopped by a signal, it did what it should.
+        assert!(commands::ended(Ok(()), None).is_ok());
+        let mistake = anyhow::Error::new(UsageError("--key: a key must not be empty".into()));
+        assert_eq!(code_of(&mistake), 2);
     }
 }

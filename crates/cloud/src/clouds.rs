@@ -19,7 +19,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Introduction, Opening, Remote,
+    CacheSalt, Delay, Introduction, Opening, Remote,
     ask::OwnedAsk,
     group::CloudGroup,
     protocol::{EdgeModel, Piece, ScoredToken},
@@ -133,6 +133,11 @@ impl Clouds {
     /// See [`Remote::simulate_network`].
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
         self.remotes.iter_mut().for_each(|remote| remote.simulate_network(delay.clone()));
+    }
+
+    /// See [`Remote::separate`].
+    pub fn separate(&mut self, salt: Option<&CacheSalt>) {
+        self.remotes.iter_mut().for_each(|remote| remote.separate(salt.cloned()));
     }
 
     pub fn set_on_error(&mut self, on_error: OnCloudError) {

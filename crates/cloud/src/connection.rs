@@ -101,9 +101,10 @@ impl EngineConnection {
         &self,
         ids: &[Token],
         from: usize,
+        salt: Option<&str>,
         within: Duration,
     ) -> Result<Vec<ScoredToken>, CloudError> {
-        let Some(request) = self.dialect.score(ids, from) else {
+        let Some(request) = self.dialect.score(ids, from, salt) else {
             let engine = self.http.engine;
             return Err(CloudError::Unsupported { engine, what: CANNOT_SCORE });
         };

@@ -12,7 +12,7 @@ use decode::{
 };
 
 use crate::{
-    EdgeSide, Match, Opening,
+    CacheSalt, EdgeSide, Match, Opening,
     compare::compare,
     connection::EngineConnection,
     engine::{Completion, Context, EngineInfo, Question},
@@ -31,6 +31,8 @@ const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 pub(crate) struct Conversation {
     pub connection: EngineConnection,
     pub about: EngineInfo,
+    /// What keeps it apart from those of other owners in the engine's cache.
+    pub salt: Option<CacheSalt>,
     opening: Arc<Opening>,
     state: Arc<Mutex<State>>,
 }
@@ -88,7 +90,7 @@ impl Drop for StreamInUse<'_> {
 
 impl Conversation {
     pub fn new(connection: EngineConnection, about: EngineInfo, opening: Arc<Opening>) -> Self {
-        Self { connection, about, opening, state: Arc::default() }
+        Self { connection, about, salt: None, opening, state: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -117,6 +119,8 @@ impl Conversation {
     pub async fn close(&self) {
         {
             let mut state = self.state();
+            // Whoever has the next conversation is not sent to this one's cache.
+            state.slot = None;
             let stream = state.stream.take();
             state.abandoned.extend(stream.map(|stream| stream.id));
         }
@@ -209,6 +213,10 @@ impl Conversation {
         };
         if slot.is_some() {
             self.state().slot = slot;
+        }
+        if self.salt.is_some() && !self.connection.dialect.takes_salt() {
+            // Its count would tell what others asked.
+            (answer.usage.prefilled, answer.usage.cached) = (None, None);
         }
         let (times, took) = (&mut answer.times, started.elapsed());
         // The other side's clock may say anything; it cannot have taken longer than we waited.
@@ -407,7 +415,11 @@ impl Conversation {
         Ok((total, slot))
     }
 
-    fn question<'a>(&self, context: Context<'a>, tokens: usize, ask: &Ask<'a>) -> Question<'a> {
+    fn salt(&self) -> Option<&str> {
+        self.salt.as_ref().map(CacheSalt::as_str)
+    }
+
+    fn question<'a>(&'a self, context: Context<'a>, tokens: usize, ask: &Ask<'a>) -> Question<'a> {
         let sampling: &'a Sampling = ask.sampling;
         let position = match context {
             Context::Ids(_) => ask.tokens.len(),
@@ -416,7 +428,7 @@ impl Conversation {
         // Engines take 32 bits or fewer, and some take a negative seed for "any".
         let seed = (sampling::hash(sampling.seed, position) >> 33) as u32;
         let slot = self.state().slot;
-        Question { context, tokens, sampling, seed, slot, stream: None }
+        Question { context, tokens, sampling, seed, slot, stream: None, salt: self.salt() }
     }
 
     pub async fn score(
@@ -433,7 +445,7 @@ impl Conversation {
         let from = prompt.len() + accepted.len();
         let ids = [prompt.as_slice(), accepted, continuation].concat();
         self.check(&ids)?;
-        self.connection.score(&ids, from, within).await
+        self.connection.score(&ids, from, self.salt(), within).await
     }
 }
 

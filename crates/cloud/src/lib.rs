@@ -7,7 +7,8 @@
 //!   serve the same model; `waiting`: how long a text waits for any
 //! - [`engine`]: serving engines, one file each: what to send, how to read what comes back
 //! - `conversation`: a conversation with an engine that keeps no sessions; `connection`: the connection
-//! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers
+//! - `compare`: whether vocabulary and template are the edge's; `probe`: who answers; [`salt`]: what keeps
+//!   the conversations of several owners apart in an engine's cache
 //! - [`service`]: Tandem's own cloud: sessions with a model on this machine; [`protocol`]: what is
 //!   asked and answered; [`decoded_state`]: what the edge saw, for a cloud that collects
 //! - `tandem`: the client of that cloud, which sends only what is new; `transport`: over HTTP, or by
@@ -35,6 +36,7 @@ pub mod opening;
 mod probe;
 pub mod protocol;
 pub mod remote;
+pub mod salt;
 pub mod service;
 pub mod settings;
 mod state;
@@ -51,6 +53,7 @@ pub use group::CloudGroup;
 pub use http::Endpoint;
 pub use opening::{EdgeSide, Opening};
 pub use remote::{Introduction, Remote};
+pub use salt::{CacheSalt, Salts};
 pub use service::{Service, ServiceConfig};
 pub use settings::{Settings, Target};
 pub use state::CloudState;

@@ -12,6 +12,7 @@ use crate::{
     http::Http,
     opening::Opening,
     remote::Client,
+    settings::Settings,
     tandem::TandemClient,
     transport::Transport,
 };
@@ -27,11 +28,11 @@ const IDENTIFYING_ROUTES: [(&str, &str, Engine); 4] = [
 /// Finds out who answers, unless the user said so, and what it says of itself.
 pub(crate) async fn probe(
     http: &Http,
-    given: Option<Engine>,
-    model: Option<&str>,
+    settings: &Settings,
     opening: Arc<Opening>,
 ) -> Result<Client, CloudError> {
-    let engine = match given {
+    let model = settings.model.as_deref();
+    let engine = match settings.engine {
         Some(engine) => engine,
         None => identify(http).await?,
     };
@@ -60,7 +61,9 @@ pub(crate) async fn probe(
         }
     };
     let connection = EngineConnection::new(http.clone(), dialect);
-    Ok(Client::Engine(Box::new(Conversation::new(connection, about, opening))))
+    let mut conversation = Conversation::new(connection, about, opening);
+    conversation.salt.clone_from(&settings.salt);
+    Ok(Client::Engine(Box::new(conversation)))
 }
 
 /// Each engine has a route no other has. All are tried at once: the way there may be long.

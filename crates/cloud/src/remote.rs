@@ -13,7 +13,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Match, Opening,
+    CacheSalt, Delay, Match, Opening,
     ask::OwnedAsk,
     breaker::Breaker,
     conversation::Conversation,
@@ -162,6 +162,16 @@ impl Remote {
         }
     }
 
+    /// Keeps this conversation apart in an engine's cache from those with another salt.
+    pub fn separate(&mut self, salt: Option<CacheSalt>) {
+        if let Some(Client::Engine(client)) = &mut *lock(&self.state.client) {
+            client.salt.clone_from(&salt);
+        }
+        if let Some((settings, _)) = &mut self.connection {
+            settings.salt = salt;
+        }
+    }
+
     pub fn set_on_error(&mut self, on_error: OnCloudError) {
         if let Some((settings, _)) = &mut self.connection {
             settings.on_error = on_error;
@@ -242,9 +252,7 @@ impl Remote {
         }
         let opening = self.opening.clone();
         let client = match transport {
-            Transport::Http(http) => {
-                probe(http, settings.engine, settings.model.as_deref(), opening).await?
-            }
+            Transport::Http(http) => probe(http, settings, opening).await?,
             Transport::InProcess(..) => {
                 Client::Tandem(TandemClient::new(transport.clone(), opening))
             }

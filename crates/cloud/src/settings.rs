@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use decode::OnCloudError;
 
-use crate::{Delay, Endpoint, engine::Engine, service::Service, transport::HERE};
+use crate::{CacheSalt, Delay, Endpoint, engine::Engine, service::Service, transport::HERE};
 
 #[derive(Clone, Debug)]
 pub enum Target {
@@ -34,6 +34,8 @@ pub struct Settings {
     pub max_wait: Option<Duration>,
     /// A network to simulate.
     pub delay: Option<Delay>,
+    /// Whose conversations these are, for an engine that keeps those of several apart in its cache.
+    pub salt: Option<CacheSalt>,
 }
 
 impl Settings {
@@ -60,6 +62,7 @@ impl Settings {
             on_error: OnCloudError::Keep,
             max_wait: None,
             delay: None,
+            salt: None,
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::{Token, logits};
 /// How many of the latest tokens the repetition penalty looks at.
 const PENALTY_WINDOW: usize = 64;
 
+/// The most of the most likely tokens that a draw may be limited to: more than any vocabulary has.
+pub const MOST_TOP_K: usize = 1_000_000;
+
 /// A nucleus is nearly always inside this many tokens, so the rest is sorted only when it is not.
 const NUCLEUS_SORTED: usize = 1024;
 
@@ -91,6 +94,8 @@ impl Sampling {
         check(t.is_finite() && t >= 0.0, "temperature", "0 or more", t)?;
         let p = self.top_p;
         check(p > 0.0 && p <= 1.0, "top-p", "above 0 and at most 1", p)?;
+        let k = self.top_k;
+        check(k <= MOST_TOP_K, "top-k", "from 0 to 1000000", k as f32)?;
         check((0.0..=1.0).contains(&self.min_p), "min-p", "from 0 to 1", self.min_p)?;
         let r = self.repetition_penalty;
         check(r.is_finite() && r > 0.0, "repetition-penalty", "above 0", r)?;
@@ -379,6 +384,7 @@ mod tests {
             (Sampling { temperature: -1.0, ..default }, "temperature"),
             (Sampling { temperature: f32::NAN, ..default }, "temperature"),
             (Sampling { top_p: 0.0, ..default }, "top-p"),
+            (Sampling { top_k: usize::MAX, ..default }, "top-k"),
             (Sampling { min_p: 1.5, ..default }, "min-p"),
             (Sampling { repetition_penalty: 0.0, ..default }, "repetition-penalty"),
             (Sampling { presence_penalty: 2.5, ..default }, "presence-penalty"),

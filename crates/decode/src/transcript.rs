@@ -68,6 +68,10 @@ impl Written {
     }
 }
 
+/// How many bytes a text tells of what was sent for it, all its tokens together. A cloud without sessions is
+/// sent the whole text again for each of them.
+const MOST_SENT_TOLD: usize = 1 << 20;
+
 /// Everything accepted in one generation.
 #[derive(Debug)]
 pub struct Transcript {
@@ -84,6 +88,8 @@ pub struct Transcript {
     /// From what was accepted to what was accepted next, for all that took time.
     gaps: Vec<Duration>,
     ended: Option<Instant>,
+    /// Bytes that are told of what was sent.
+    sent_told: usize,
     totals: Totals,
 }
 
@@ -109,6 +115,7 @@ impl Transcript {
             last: now,
             gaps: vec![],
             ended: None,
+            sent_told: 0,
             totals: Totals::default(),
         }
     }
@@ -217,6 +224,15 @@ impl Transcript {
         self.totals.sent_bytes += sent.bytes;
     }
 
+    /// What was sent for a token, as long as there is not too much of it.
+    fn told_of(&mut self, words: String) -> String {
+        self.sent_told = self.sent_told.saturating_add(words.len());
+        if self.sent_told <= MOST_SENT_TOLD {
+            return words;
+        }
+        format!("[{} bytes, left out: this text has told enough of what was sent]", words.len())
+    }
+
     /// Accepts the part of the answer that was written before this generation.
     pub(crate) fn begin_with(&mut self, tokens: Vec<Piece>) {
         if tokens.is_empty() {
@@ -235,7 +251,8 @@ impl Transcript {
         self.gaps.extend(waited);
         self.add_cost(written.times, written.usage);
         let (mut times, mut usage) = (written.times, written.usage);
-        let (mut alternatives, mut sent) = (written.alternatives, written.sent);
+        let mut sent = written.sent.map(|words| self.told_of(words));
+        let mut alternatives = written.alternatives;
         let mut speculation = written.speculation;
         for Piece { id, bytes, logprob } in written.tokens {
             let text = self.written.push(id, &bytes);
@@ -345,5 +362,28 @@ impl Transcript {
             characters_per_second: rate(characters),
             times: totals.times,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cloud that keeps no sessions is sent the whole text for each token.
+    #[test]
+    fn a_text_does_not_tell_again_and_again_what_was_sent() {
+        let mut transcript = Transcript::new(Limits { max_tokens: 100, stops: vec![] });
+        let context = "x".repeat(MOST_SENT_TOLD / 10);
+        for _ in 0..50 {
+            transcript.accept(NewTokens {
+                tokens: vec![Piece { bytes: b"a".to_vec(), ..Piece::default() }],
+                sent: Some(context.clone()),
+                ..NewTokens::default()
+            });
+        }
+        let told: Vec<_> = transcript.shown().iter().filter_map(|t| t.sent.as_deref()).collect();
+        assert_eq!(told.len(), 50);
+        assert!(told[..10].iter().all(|sent| *sent == context));
+        assert!(told[10..].iter().all(|sent| sent.contains("104857 bytes, left out")));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`compute`]: one thread owns every model; `scheduler` batches the jobs (`job`) of its sequences
 //! - [`model`]: what to load, and a loaded model; [`vocabulary`] and [`template`]: its tokenizer
-//!   and its chat template
+//!   and its chat template; `pieces`: long texts, cut before they are tokenized
 //! - [`sequence`]: one context of a model: read, score, truncate. It implements `decode::Edge`.
 //! - [`grammar`]: texts that are held to a form
 //! - [`mod@bench`]: an engine without thread and channels, the baseline of benchmarks
@@ -24,6 +24,7 @@ mod job;
 mod llama;
 pub mod model;
 pub mod onnx;
+mod pieces;
 mod scheduler;
 pub mod sequence;
 pub mod template;

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     error::EngineError,
+    pieces,
     template::{self, Part, Specials},
 };
 
@@ -17,10 +18,18 @@ pub(crate) const UNUSED: u32 = 2;
 /// characters is not taken at its word.
 const SHORTEST_LONGEST: usize = 16;
 
+/// The most bytes that are tokenized as a whole, where a text has other tokens in pieces.
+const MOST_WHOLE: usize = 256 << 10;
+
 /// The tokenizer that comes with an engine.
 pub(crate) trait Tokenizer: Send + Sync {
     /// The tokens of a text, or why it has none; `special` lets it spell special tokens.
     fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, String>;
+
+    /// Whether it cuts long texts itself.
+    fn cuts(&self) -> bool {
+        false
+    }
 
     /// A token's bytes; special tokens have none unless `special`.
     fn piece(&self, token: Token, special: bool) -> Vec<u8>;
@@ -48,6 +57,8 @@ pub struct ModelVocabulary {
     identity: OnceLock<Identity>,
     /// The bytes of its longest token.
     longest: OnceLock<usize>,
+    /// Whether a text has the same tokens in pieces.
+    joins: OnceLock<bool>,
 }
 
 /// What two vocabularies are compared by.
@@ -60,7 +71,8 @@ struct Identity {
 impl ModelVocabulary {
     pub(crate) fn new(model: Arc<dyn Tokenizer>) -> Self {
         let template = model.chat_template();
-        Self { model, template, identity: OnceLock::new(), longest: OnceLock::new() }
+        let (identity, longest, joins) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { model, template, identity, longest, joins }
     }
 
     /// The tokens of a conversation in the model's own template. A model without one gets the
@@ -93,7 +105,27 @@ impl ModelVocabulary {
     }
 
     fn tokenize(&self, text: &str, special: bool) -> Result<Vec<Token>, EngineError> {
-        self.model.tokenize(text, special).map_err(|reason| EngineError::Tokenize { reason })
+        self.tokens(text, special).map_err(|reason| EngineError::Tokenize { reason })
+    }
+
+    /// A long text in pieces, wherever that makes no difference: as a whole it takes some hundred times
+    /// its size while it is tokenized.
+    fn tokens(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {
+        if text.len() <= pieces::PIECE_BYTES || special || self.model.cuts() {
+            return self.model.tokenize(text, special);
+        }
+        let tokenize = |text: &str| self.model.tokenize(text, false);
+        if *self.joins.get_or_init(|| pieces::can_join(tokenize))
+            && let Some(tokens) = pieces::joined(text, tokenize)?
+        {
+            return Ok(tokens);
+        }
+        if text.len() > MOST_WHOLE {
+            let (bytes, most) = (text.len(), MOST_WHOLE >> 10);
+            let reason = "this model's vocabulary reads a text only as a whole";
+            return Err(format!("{reason}, at most {most} KiB of it, not {bytes} bytes"));
+        }
+        self.model.tokenize(text, false)
     }
 
     /// The bytes of its longest token, so that a text that cannot fit a context is known by its
@@ -119,7 +151,7 @@ impl ModelVocabulary {
 impl Vocabulary for ModelVocabulary {
     /// Cuts a text that cannot be tokenized into halves, until what cannot is one character.
     fn encode(&self, text: &str) -> Vec<Token> {
-        match self.model.tokenize(text, false) {
+        match self.tokens(text, false) {
             Ok(tokens) => tokens,
             Err(reason) => {
                 let half = text.floor_char_boundary(text.len() / 2);

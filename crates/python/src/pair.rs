@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use decode::Sampling;
 use pyo3::{prelude::*, types::PyTuple};
-use tandem::{AskConfig, Machine, Store};
+use tandem::{AskConfig, Machine, Store, builder::LONGEST_ASK};
 
 use crate::{
     answer::Answer,
@@ -237,8 +237,10 @@ impl Drop for Tandem {
 }
 
 fn deadline(seconds: f64) -> PyResult<Duration> {
-    let deadline = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
-    deadline.ok_or_else(|| usage(format!("ask_deadline is a time above 0, not {seconds}")))
+    let deadline = Duration::try_from_secs_f64(seconds).ok();
+    let deadline = deadline.filter(|time| !time.is_zero() && *time <= LONGEST_ASK);
+    let range = "a time above 0 and of at most an hour";
+    deadline.ok_or_else(|| usage(format!("ask_deadline is {range}, not {seconds}")))
 }
 
 /// The package has the presets beside the program it came with, and this process is Python's.

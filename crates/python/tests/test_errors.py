@@ -39,11 +39,28 @@ def test_mistakes(pair: tandem.Tandem, wish: dict[str, Any], words: str) -> None
         ({"threads": 100_000}, "threads must be from 1 to 1024"),
         ({"seats": 0}, "seats must be from 1 to 256"),
         ({"queue": 2**62}, "queue must be from 0 to 100000"),
+        ({"max_tokens": 2**62}, "max_tokens must be from 1 to 1000000"),
+        ({"ask_deadline": 1e9}, "ask_deadline is a time above 0 and of at most an hour"),
     ],
 )
 def test_numbers_have_ranges(wish: dict[str, Any], words: str) -> None:
     with pytest.raises(tandem.UsageError, match=words):
         tandem.Tandem(SMALL, None, **wish)
+
+
+@pytest.mark.parametrize(
+    "wish, words",
+    [
+        ({"max_tokens": 0}, "max_tokens must be from 1 to 1000000"),
+        ({"max_tokens": 2**62}, "max_tokens must be from 1 to 1000000"),
+        ({"alternatives": 101}, "alternatives must be from 0 to 100"),
+    ],
+)
+def test_numbers_of_a_text_have_ranges(
+    pair: tandem.Tandem, wish: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(tandem.UsageError, match=words):
+        pair.answer("Hello", **wish)
 
 
 def test_prompts_that_are_none(pair: tandem.Tandem) -> None:

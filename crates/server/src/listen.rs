@@ -9,17 +9,25 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
+use socket2::SockRef;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
 };
 
-use crate::{progress::Progress, tls::Tls};
+use crate::{
+    progress::{Pace, Progress},
+    tls::Tls,
+};
 
 /// Headers one request may have, and the bytes they may take.
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 64 << 10;
+
+/// What the system may keep of what is written to a connection and was not taken yet. Left to itself it
+/// keeps megabytes of each, and tells of room again only when much of that was taken.
+const SEND_BUFFER: usize = 128 << 10;
 
 /// How long to leave a machine alone that has no more sockets to give.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -32,8 +40,10 @@ const OTHER_FILES: u64 = 192;
 pub struct ServerLimits {
     /// How long the headers of a request may take, and how long a connection may be idle.
     pub headers: Duration,
-    /// How long the other side may take nothing of what is written.
+    /// How long the other side may take too little of what is written.
     pub stalled: Duration,
+    /// The bytes that it has to take in that time, while more waits to be written.
+    pub least_taken: usize,
     /// How long what runs may take to finish, once the server is to stop.
     pub shutdown: Duration,
     /// Connections at once; more of them wait.
@@ -43,7 +53,8 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         let (client, shutdown) = (Duration::from_secs(60), Duration::from_secs(30));
-        Self { headers: client, stalled: client, shutdown, connections: 1024 }
+        let least_taken = 64 << 10;
+        Self { headers: client, stalled: client, least_taken, shutdown, connections: 1024 }
     }
 }
 
@@ -152,7 +163,8 @@ impl Connection {
         tls: Option<Tls>,
         watcher: Watcher,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let stream = Progress::new(stream, self.limits.stalled);
+        let ServerLimits { stalled, least_taken, .. } = self.limits;
+        let stream = Progress::new(stream, Pace { bytes: least_taken, within: stalled });
         let service = TowerToHyperService::new(self.app);
         match tls {
             None => {
@@ -176,6 +188,9 @@ async fn accept(listener: &TcpListener) -> TcpStream {
                 // Small answers must not wait until more can be sent with them.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "no TCP_NODELAY");
+                }
+                if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER) {
+                    tracing::debug!(%error, "the system keeps as much as it likes for a client");
                 }
                 return stream;
             }

@@ -4,6 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use cloud::{Endpoint, Engine, Settings};
 use decode::{Limits, OnCloudError, Pace, Sampling, Threshold};
+use engine::Adapter;
 use router::RouterKind;
 
 use crate::{
@@ -16,6 +17,16 @@ pub const SYSTEM: &str = "You are a helpful assistant.";
 
 /// The default limit on the tokens of an answer.
 pub const MAX_TOKENS: usize = 256;
+
+/// The most tokens that an answer may be limited to, and the most alternatives that each may tell.
+pub(crate) const MOST_TOKENS: usize = 1_000_000;
+pub(crate) const MOST_ALTERNATIVES: usize = 100;
+
+/// What a LoRA adapter may be multiplied by. Nothing sensible is left of a model beyond it.
+pub const SCALES: RangeInclusive<f32> = -100.0..=100.0;
+
+/// The longest time of one ask.
+pub const LONGEST_ASK: Duration = Duration::from_secs(3600);
 
 /// The options of a pair. All have defaults: the default models of the catalog, the large one in
 /// this process, and the general router.
@@ -265,7 +276,28 @@ impl Builder {
         within("gpu_layers", gpu_layers, 0..=10_000)?;
         within("seats", self.seats, 1..=256)?;
         within("queue", Some(self.queue), 0..=100_000)?;
-        within("max_tokens", self.max_tokens, 1..=1_000_000)
+        within("max_tokens", self.max_tokens, 1..=MOST_TOKENS)?;
+        let AskConfig { deadline, in_flight, branches, tokens, .. } = &self.ask;
+        within("in_flight", Some(*in_flight), 0..=16)?;
+        within("branches", Some(*branches), 0..=3)?;
+        within("tokens", Some(*tokens), 1..=16)?;
+        if deadline.is_zero() || *deadline > LONGEST_ASK {
+            let reason = "deadline must be a time above 0 and of at most an hour";
+            return Err(Error::Usage(format!("{reason}, not {deadline:?}")));
+        }
+        let cloud = match &self.cloud {
+            CloudConfig::Local(cloud) => cloud.adapters.as_slice(),
+            CloudConfig::Remote(_) | CloudConfig::None => &[],
+        };
+        match self.edge.adapters.iter().chain(cloud).find(|a| !SCALES.contains(&a.scale)) {
+            None => Ok(()),
+            Some(Adapter { path, scale }) => Err(Error::Usage(format!(
+                "the scale of {} must be from {} to {}, not {scale}",
+                path.display(),
+                SCALES.start(),
+                SCALES.end()
+            ))),
+        }
     }
 
     /// Fills in what the preset provides and was not given.
@@ -296,7 +328,11 @@ impl Builder {
     }
 }
 
-fn within(name: &str, given: Option<usize>, range: RangeInclusive<usize>) -> Result<(), Error> {
+pub(crate) fn within(
+    name: &str,
+    given: Option<usize>,
+    range: RangeInclusive<usize>,
+) -> Result<(), Error> {
     let Some(number) = given.filter(|number| !range.contains(number)) else { return Ok(()) };
     let (least, most) = (range.start(), range.end());
     Err(Error::Usage(format!("{name} must be from {least} to {most}, not {number}")))
@@ -310,6 +346,12 @@ mod tests {
     fn numbers_have_ranges_and_the_message_says_which() {
         let machine = |machine: Machine| Builder::default().machine(machine);
         let usual = Machine::default();
+        let ask = |ask: AskConfig| Builder::default().ask_config(ask);
+        let asks = AskConfig::default;
+        let adapters = |scale| vec![Adapter { path: "a.gguf".into(), scale }];
+        let edge = |adapters| EdgeConfig { adapters, ..EdgeConfig::default() };
+        let cloud = |adapters| CloudConfig::Local(LocalCloud { model: None, adapters });
+        let (at_once, never) = (Duration::ZERO, Duration::MAX);
         for (builder, told) in [
             (machine(Machine { context: 1 << 62, ..usual }), "context must be from 1 to 1048576"),
             (machine(Machine { context: 0, ..usual }), "context must be from 1 to 1048576, not 0"),
@@ -325,6 +367,20 @@ mod tests {
             (Builder::default().seats(0), "seats must be from 1 to 256"),
             (Builder::default().queue(usize::MAX), "queue must be from 0 to 100000"),
             (Builder::default().max_tokens(0), "max_tokens must be from 1 to 1000000"),
+            (Builder::default().max_tokens(usize::MAX), "max_tokens must be from 1 to 1000000"),
+            (ask(AskConfig { in_flight: 17, ..asks() }), "in_flight must be from 0 to 16"),
+            (ask(AskConfig { branches: 4, ..asks() }), "branches must be from 0 to 3"),
+            (ask(AskConfig { tokens: 0, ..asks() }), "tokens must be from 1 to 16"),
+            (ask(AskConfig { deadline: at_once, ..asks() }), "above 0 and of at most an hour"),
+            (ask(AskConfig { deadline: never, ..asks() }), "above 0 and of at most an hour"),
+            (
+                Builder::default().edge_config(edge(adapters(1e9))),
+                "a.gguf must be from -100 to 100",
+            ),
+            (
+                Builder::default().cloud_config(cloud(adapters(f32::NAN))),
+                "a.gguf must be from -100 to 100",
+            ),
         ] {
             match builder.build() {
                 Err(Error::Usage(words)) => assert!(words.contains(told), "{words}"),

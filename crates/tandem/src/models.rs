@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cloud::{
-    CloudGroup, CloudState, Clouds, EdgeSide, Opening, Settings, Target, probe_messages,
+    CloudGroup, CloudState, Clouds, EdgeSide, Opening, Salts, Settings, Target, probe_messages,
     protocol::{EdgeModel, Prompt},
     service::{LazyModel, Service, ServiceConfig},
 };
@@ -12,7 +12,7 @@ use engine::{Compute, Grammar, GrammarCompiler, LoadOptions, Model, Sequence, te
 use tokio::sync::OnceCell;
 
 use crate::{
-    AskConfig, CloudConfig, EdgeConfig, Error, LocalCloud, Machine, Store,
+    AskConfig, CloudConfig, EdgeConfig, Error, LocalCloud, Machine, Owner, Store,
     pair::{Introduction, Pair},
 };
 
@@ -25,6 +25,8 @@ pub struct Models {
     grammars: OnceLock<GrammarCompiler>,
     /// Set when the cloud is first needed.
     group: OnceCell<Arc<CloudGroup>>,
+    /// Made when a conversation first has an owner.
+    salts: OnceLock<Salts>,
 }
 
 /// The options of the two models.
@@ -63,7 +65,7 @@ impl Models {
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
         let (loaded, grammars, group) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
-        Ok(Self { config, compute, loaded, grammars, group })
+        Ok(Self { config, compute, loaded, grammars, group, salts: OnceLock::new() })
     }
 
     /// The name of the preset that was applied, if one was.
@@ -320,6 +322,23 @@ impl Pair for Models {
         cloud.set_on_error(on_error);
         let (prompt, grammar) = (prompt.clone(), grammar.cloned());
         cloud.reopen(&Opening { prompt, edge, rendered, grammar });
+        Ok(())
+    }
+
+    fn separate(&self, cloud: &mut Clouds, owner: Owner) -> Result<(), Error> {
+        // Whoever has no owner is alone, and finds what an earlier process left in the engine's cache.
+        if owner == Owner::default() {
+            cloud.separate(None);
+            return Ok(());
+        }
+        let salts = match self.salts.get() {
+            Some(salts) => salts,
+            None => {
+                let made = Salts::random().map_err(|e| Error::Internal(e.to_string()))?;
+                self.salts.get_or_init(|| made)
+            }
+        };
+        cloud.separate(Some(&salts.of(owner.0)));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use cloud::{CloudState, protocol::Prompt};
 use decode::{Cloud, Constraint, Edge, OnCloudError, Token};
 use engine::Grammar;
 
-use crate::Error;
+use crate::{Error, Owner};
 
 /// The next conversation of a cloud.
 #[derive(Debug)]
@@ -97,6 +97,12 @@ pub trait Pair: Send + Sync + 'static {
 
     /// Tells a cloud which conversation comes next. What its cache has of it is not read again.
     fn introduce(&self, cloud: &mut Self::Cloud, to: Introduction<'_>) -> Result<(), Error>;
+
+    /// Keeps what a cloud remembers of an owner's conversations apart from those of others, also where
+    /// one cache serves them all.
+    fn separate(&self, _: &mut Self::Cloud, _: Owner) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Closes a cloud's session, so that the server can free its cache.
     fn close(&self, cloud: &mut Self::Cloud) -> impl Future<Output = ()> + Send;

@@ -246,8 +246,9 @@ impl<P: Pair> Lease<P> {
 
     /// Tells the cloud which conversation comes next, and returns it.
     pub async fn introduce(&mut self, to: Introduction<'_>) -> Result<&mut P::Cloud, Error> {
-        let pair = self.pool.pair.clone();
+        let (pair, owner) = (self.pool.pair.clone(), self.seat.owner);
         let cloud = self.cloud().await?;
+        pair.separate(cloud, owner)?;
         pair.introduce(cloud, to)?;
         Ok(cloud)
     }

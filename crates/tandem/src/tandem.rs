@@ -7,7 +7,9 @@ use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
     Admission, Answer, Builder, Error, Generation, Grammar, Lease, Mode, Models, Owner, Pair,
-    Prompt, Request, ResolvedRequest, RouterRegistry, pool::Pool,
+    Prompt, Request, ResolvedRequest, RouterRegistry,
+    builder::{MOST_ALTERNATIVES, MOST_TOKENS, within},
+    pool::Pool,
 };
 
 /// The options of requests that leave them open.
@@ -128,6 +130,9 @@ impl<P: Pair> Tandem<P> {
             let reason = format!("mode {mode} keeps to no share of tokens from the cloud");
             return Err(Error::Usage(format!("{reason}, and this pair has a largest one")));
         }
+        let most = request.limits.as_ref().map(|limits| limits.max_tokens);
+        within("max_tokens", most, 1..=MOST_TOKENS)?;
+        within("alternatives", request.alternatives, 0..=MOST_ALTERNATIVES)?;
         let (router, policy) = self.shared.routers.choose(&request.routing)?;
         let sampling = request.sampling.unwrap_or_else(|| self.usual_sampling()).validate()?;
         add_system(&mut request.prompt, &defaults.system);

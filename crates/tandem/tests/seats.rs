@@ -151,6 +151,33 @@ async fn a_largest_share_refuses_texts_that_keep_to_none() {
 }
 
 #[tokio::test]
+async fn numbers_of_a_request_have_ranges_too() {
+    let tandem = tandem(1, 0);
+    let limited = |max_tokens| Request {
+        limits: Some(Limits { max_tokens, stops: vec![] }),
+        ..Request::user(" the cat")
+    };
+    let telling =
+        |alternatives| Request { alternatives: Some(alternatives), ..Request::user(" the cat") };
+    let drawing = |top_k| Request {
+        sampling: Some(Sampling { top_k, ..Sampling::default() }),
+        ..Request::user(" the cat")
+    };
+    for (request, told) in [
+        (limited(0), "max_tokens must be from 1 to 1000000, not 0"),
+        (limited(usize::MAX), "max_tokens must be from 1 to 1000000"),
+        (telling(101), "alternatives must be from 0 to 100"),
+        (drawing(usize::MAX), "top-k must be from 0 to 1000000"),
+    ] {
+        let refused = tandem.resolve(request).await.unwrap_err().to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+    for request in [limited(1_000_000), telling(100), drawing(1_000_000)] {
+        assert!(tandem.resolve(request).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn few_grammars_are_compiled_at_once_also_where_nobody_waits_for_them() {
     let tandem = tandem(1, 0);
     let compile = || {

@@ -209,7 +209,7 @@ pub struct BenchServeArgs {
     pub runs: usize,
 
     /// Texts at once
-    #[arg(long, value_name = "N", default_value = "8", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = up_to::<256>)]
     pub chats: usize,
 
     #[command(flatten)]
@@ -232,7 +232,7 @@ pub struct BenchBudgetArgs {
     pub limit: usize,
 
     /// Skip this many prompts first
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = between::<0, 1_000_000>)]
     pub skip: usize,
 
     /// Routers: files or names. Without any, that of the pair

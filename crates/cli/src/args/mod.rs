@@ -11,6 +11,8 @@ mod onnx;
 mod pair;
 mod preset;
 mod pull;
+#[cfg(test)]
+mod ranges;
 #[cfg(feature = "lab")]
 mod report;
 #[cfg(feature = "lab")]

@@ -8,7 +8,7 @@ use decode::Threshold;
 use super::{EdgeArgs, MachineArgs, PairArgs, SYSTEM};
 use tandem::RouterSpec;
 
-use crate::config::{between, count, up_to};
+use crate::config::{between, count, rate, up_to};
 
 #[derive(Debug, ClapArgs)]
 pub struct RouterArgs {
@@ -122,7 +122,7 @@ pub struct TrainArgs {
     pub epochs: usize,
 
     /// The learning rate
-    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
+    #[arg(long, value_name = "RATE", default_value = "0.001", value_parser = rate)]
     pub learning_rate: f32,
 
     /// Do not balance the labels by weights

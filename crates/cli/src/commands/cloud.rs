@@ -87,11 +87,7 @@ fn ended(
     if let Some(collector) = collector {
         collector.finish();
     }
-    served?;
-    match failure {
-        Some(reason) => anyhow::bail!("the model cannot be used any more: {reason}"),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    super::ended(served, failure)
 }
 
 fn keys_of(args: &CloudArgs) -> anyhow::Result<Keys> {

@@ -1,5 +1,7 @@
 //! One file a command.
 
+use std::{io, process::ExitCode};
+
 pub mod bench;
 pub mod chat;
 pub mod cloud;
@@ -25,3 +27,13 @@ pub mod run;
 pub mod serve;
 #[cfg(feature = "lab")]
 pub mod tune;
+
+/// How a server ended: because it was told to, or because what it serves with cannot be used any more.
+/// Whoever watches this process is told by its exit code, and can start it again.
+pub fn ended(served: io::Result<()>, failure: Option<String>) -> anyhow::Result<ExitCode> {
+    served?;
+    match failure {
+        Some(reason) => anyhow::bail!("the models cannot be used any more: {reason}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}

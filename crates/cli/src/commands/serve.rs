@@ -12,7 +12,7 @@ use server::{
 use tandem::{CloudLocation, Models, Tandem};
 use tokio::net::TcpListener;
 
-use super::reload::reload_until_gone;
+use super::{ended, reload::reload_until_gone};
 use crate::{
     args::{AllowedArgs, Command, ListenArgs, ServeArgs},
     config::{UsageError, note_fallback},
@@ -60,12 +60,12 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             reason = server.failure() => failure = Some(reason),
         }
     };
-    listen_with(listener, tls, app(&server), limits, shutdown).await?;
-    if let Some(reason) = failure {
-        anyhow::bail!("the models cannot be used any more: {reason}");
+    let served = listen_with(listener, tls, app(&server), limits, shutdown).await;
+    // Models that failed have no sessions to close.
+    if failure.is_none() {
+        server.close().await;
     }
-    server.close().await;
-    Ok(ExitCode::SUCCESS)
+    ended(served, failure)
 }
 
 /// Keys, modes and the limits of keys as they are given now. The rest is read only at the start.

@@ -110,6 +110,8 @@ pub(crate) struct Question<'a> {
     pub slot: Option<i64>,
     /// The engine's own session, which has read everything before this context.
     pub stream: Option<&'a str>,
+    /// What keeps this conversation apart from those of others in the engine's cache.
+    pub salt: Option<&'a str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,6 +161,11 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether texts with different salts share nothing of its cache.
+    fn takes_salt(&self) -> bool {
+        false
+    }
+
     /// What of these parameters it does not know.
     fn lacks(&self, sampling: &Sampling) -> Option<&'static str> {
         counts(sampling)
@@ -196,7 +203,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     }
 
     /// Judges everything behind the first `from` ids in one prefill.
-    fn score(&self, _ids: &[Token], _from: usize) -> Option<Request> {
+    fn score(&self, _ids: &[Token], _from: usize, _salt: Option<&str>) -> Option<Request> {
         None
     }
 

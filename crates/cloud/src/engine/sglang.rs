@@ -18,9 +18,23 @@ pub(crate) struct Sglang {
     pub streaming: bool,
 }
 
+/// What the engine computes for, and puts into its cache. Newer versions have a name of their own for
+/// the salt, older ones read only the other and ignore what they do not know.
+fn generate(mut body: Value, salt: Option<&str>) -> Request {
+    if let Some(salt) = salt {
+        body["extra_key"] = json!(salt);
+        body["cache_salt"] = json!(salt);
+    }
+    Request::new("/generate", body)
+}
+
 impl Dialect for Sglang {
     fn engine(&self) -> Engine {
         Engine::Sglang
+    }
+
+    fn takes_salt(&self) -> bool {
+        true
     }
 
     fn ask(&self, question: &Question<'_>) -> Request {
@@ -43,7 +57,7 @@ impl Dialect for Sglang {
         if let Some(stream) = question.stream {
             body["session_params"] = json!({ "id": stream });
         }
-        Request::new("/generate", body)
+        generate(body, question.salt)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -103,7 +117,7 @@ impl Dialect for Sglang {
         Some(Request::new("/close_session", json!({ "session_id": id })))
     }
 
-    fn score(&self, ids: &[Token], from: usize) -> Option<Request> {
+    fn score(&self, ids: &[Token], from: usize, salt: Option<&str>) -> Option<Request> {
         let body = json!({
             "input_ids": ids,
             "sampling_params": { "max_new_tokens": 0, "temperature": 0 },
@@ -111,7 +125,7 @@ impl Dialect for Sglang {
             "logprob_start_len": from.saturating_sub(1),
             "top_logprobs_num": 1,
         });
-        Some(Request::new("/generate", body))
+        Some(generate(body, salt))
     }
 
     fn scores(

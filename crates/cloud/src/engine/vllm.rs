@@ -28,11 +28,23 @@ impl Vllm {
         }
         Request::new(path, body)
     }
+
+    /// What the engine computes for, and puts into its cache.
+    fn salted(&self, path: &'static str, mut body: Value, salt: Option<&str>) -> Request {
+        if let Some(salt) = salt {
+            body["cache_salt"] = json!(salt);
+        }
+        self.request(path, body)
+    }
 }
 
 impl Dialect for Vllm {
     fn engine(&self) -> Engine {
         Engine::Vllm
+    }
+
+    fn takes_salt(&self) -> bool {
+        true
     }
 
     fn ask(&self, question: &Question<'_>) -> Request {
@@ -45,13 +57,13 @@ impl Dialect for Vllm {
         if let (true, Context::Ids(ids)) = (self.generate, question.context) {
             let body =
                 json!({ "token_ids": ids, "sampling_params": sampling, "output_mode": "text" });
-            return self.request(Self::GENERATE, body);
+            return self.salted(Self::GENERATE, body, question.salt);
         }
         sampling["prompt"] = json!(question.context);
         sampling["return_token_ids"] = json!(true);
         // The template has put every special token where it belongs.
         sampling["add_special_tokens"] = json!(false);
-        self.request(Self::COMPLETIONS, sampling)
+        self.salted(Self::COMPLETIONS, sampling, question.salt)
     }
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError> {
@@ -93,12 +105,12 @@ impl Dialect for Vllm {
         Some(self.request("/tokenize", body))
     }
 
-    fn score(&self, ids: &[Token], _: usize) -> Option<Request> {
+    fn score(&self, ids: &[Token], _: usize, salt: Option<&str>) -> Option<Request> {
         let body = json!({
             "prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 1,
             "return_token_ids": true,
         });
-        Some(self.request(Self::COMPLETIONS, body))
+        Some(self.salted(Self::COMPLETIONS, body, salt))
     }
 
     fn scores(
@@ -179,13 +191,17 @@ mod tests {
                 seed: 1,
                 slot: None,
                 stream: None,
+                salt: Some("pepper"),
             };
             VLLM.ask(&question)
         };
-        assert_eq!(ask(Context::Ids(&[Token(1)])).path, Vllm::GENERATE);
+        let request = ask(Context::Ids(&[Token(1)]));
+        assert_eq!(request.path, Vllm::GENERATE);
+        assert_eq!(request.body["cache_salt"], json!("pepper"));
         let request = ask(Context::Text("hi"));
         assert_eq!(request.path, Vllm::COMPLETIONS);
         assert_eq!(request.body["prompt"], json!("hi"));
+        assert_eq!(request.body["cache_salt"], json!("pepper"));
         assert_eq!(request.body["top_k"], json!(-1));
     }
 

@@ -70,6 +70,23 @@ impl Service {
 /// An id nobody can guess: whoever knows it may use the session.
 fn random_id() -> Result<String, ServiceError> {
     let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes).map_err(|e| ServiceError::internal(&e))?;
+    getrandom::fill(&mut bytes).map_err(no_random)?;
     Ok(decode::hex(&bytes))
+}
+
+/// A machine without random bytes is nobody's mistake.
+fn no_random(error: getrandom::Error) -> ServiceError {
+    ServiceError::internal(&error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::code;
+
+    #[test]
+    fn a_system_without_random_bytes_is_a_failure_of_ours() {
+        let error = no_random(getrandom::Error::UNSUPPORTED);
+        assert_eq!((error.code(), error.status()), (code::INTERNAL, 500), "{error}");
+    }
 }

@@ -8,6 +8,9 @@ use engine::EngineError;
 use super::{Service, ServiceError, sessions::Session, tokens::check_piece, writer::milliseconds};
 use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 
+/// Bytes of the hash of a prefix; more are no hash, and would be kept while the call waits.
+const LONGEST_HASH: usize = 128;
+
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
     pub async fn score(
@@ -19,6 +22,9 @@ impl Service {
         if let Some(model) = self.model.loaded() {
             check_piece(model, &score.append)?;
             check_piece(model, &score.continuation)?;
+        }
+        if score.hash.len() > LONGEST_HASH {
+            return Err(ServiceError::invalid("that is no hash"));
         }
         let mut guard = self.sessions.acquire(id).await?;
         let session = guard.as_mut().ok_or(ServiceError::Evicted)?;

@@ -6,7 +6,7 @@ use decode::{
     Routing, Sampling, Score, Session, SessionInput, Source, Step, Threshold, Token,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
-use tandem_cloud::{Engine, Remote, Settings};
+use tandem_cloud::{Engine, Remote, Salts, Settings};
 
 use crate::common::{Dialect, Fake, PIECES, model, prompt};
 
@@ -165,4 +165,83 @@ async fn an_engine_that_is_named_is_believed() {
     let settings = Settings { engine: Some(Engine::Sglang), ..fake.settings() };
     let error = fake.remote(settings).open().await.unwrap_err().to_string();
     assert!(error.contains("404"), "{error}");
+}
+
+/// Two asks of one conversation: what its cache was told apart by, and what it is said to have held.
+async fn kept_apart(
+    dialect: Dialect,
+    salted: bool,
+) -> (Vec<[Option<String>; 2]>, Vec<Option<usize>>) {
+    let fake = Fake::start(dialect, 5).await;
+    let mut remote = fake.remote(fake.settings());
+    let salts = Salts::random().unwrap();
+    remote.separate(salted.then(|| salts.of(1)));
+    // Also behind a conversation of somebody else, with what is known of the engine already.
+    remote.open().await.unwrap();
+    remote.separate(salted.then(|| salts.of(2)));
+    remote.reopen(fake.opening(PIECES));
+    remote.open().await.unwrap();
+    let (sampling, mut cached) = (Sampling::default(), vec![]);
+    let want = match dialect {
+        Dialect::OpenAi => AnswerLength::Word,
+        _ => AnswerLength::Tokens(1),
+    };
+    for text in ["", " the"] {
+        let ask = Ask { tokens: &[], text, want, sampling: &sampling };
+        let usage = remote.next(ask).await.unwrap().usage;
+        assert_eq!(usage.cached.is_some(), usage.prefilled.is_some(), "{dialect:?}");
+        cached.push(usage.cached);
+    }
+    let sent = fake.salts.lock().unwrap().clone();
+    (sent, cached)
+}
+
+#[tokio::test]
+async fn conversations_of_several_owners_share_no_cache_and_no_count() {
+    for dialect in Dialect::ALL {
+        let (sent, cached) = kept_apart(dialect, true).await;
+        let alike = sent.windows(2).all(|two| two[0] == two[1]);
+        assert!(sent.len() >= 2 && alike, "{dialect:?}: {sent:?}");
+        let [salt, extra] = &sent[0];
+        match dialect {
+            Dialect::VllmGenerate | Dialect::VllmCompletions => {
+                assert!(salt.as_ref().is_some_and(|salt| salt.len() == 64), "{salt:?}");
+                assert!(cached.iter().all(Option::is_some), "{dialect:?}");
+            }
+            Dialect::Sglang | Dialect::SglangStreaming => {
+                // Versions differ in which of the two they read.
+                assert!(salt.is_some() && salt == extra, "{salt:?} {extra:?}");
+                assert!(cached.iter().all(Option::is_some), "{dialect:?}");
+            }
+            // They keep nothing apart, so nobody is told what they found.
+            Dialect::LlamaServer | Dialect::OpenAi => {
+                assert_eq!((salt, extra), (&None, &None), "{dialect:?}");
+                assert!(cached.iter().all(Option::is_none), "{dialect:?}: {cached:?}");
+            }
+        }
+        let (sent, cached) = kept_apart(dialect, false).await;
+        assert!(sent.iter().flatten().all(Option::is_none), "{dialect:?}: {sent:?}");
+        assert!(cached.iter().all(Option::is_some), "{dialect:?}: {cached:?}");
+    }
+}
+
+/// Only one slot of an engine holds what a conversation left there, and another owner's next one must
+/// not be sent to it.
+#[tokio::test]
+async fn a_conversation_that_is_closed_leaves_its_slot() {
+    let fake = Fake::start(Dialect::LlamaServer, 5).await;
+    let mut remote = fake.remote(fake.settings());
+    let sampling = Sampling::default();
+    let mut slots = vec![];
+    for _ in 0..2 {
+        remote.open().await.unwrap();
+        for _ in 0..2 {
+            let want = AnswerLength::Tokens(1);
+            remote.next(Ask { tokens: &[], text: "", want, sampling: &sampling }).await.unwrap();
+            slots.push(fake.slots.lock().unwrap().pop().unwrap());
+        }
+        remote.close().await;
+        remote.reopen(fake.opening(PIECES));
+    }
+    assert_eq!(slots, [None, Some(0), None, Some(0)]);
 }

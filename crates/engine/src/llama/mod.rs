@@ -13,7 +13,6 @@ mod context;
 mod guard;
 mod header;
 mod model;
-mod pieces;
 
 pub use context::Context;
 pub use header::Header;

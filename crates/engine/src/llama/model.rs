@@ -10,8 +10,8 @@ use std::{
 use decode::Token;
 use llama_cpp_sys_2 as sys;
 
-use super::{c_path, guard, logged_error, pieces, start};
-use crate::vocabulary::Tokenizer;
+use super::{c_path, guard, logged_error, start};
+use crate::{pieces, vocabulary::Tokenizer};
 
 /// Texts up to this many bytes are tokenized where they are: the recursion of a regular expression,
 /// about a kilobyte for a character, stays well below any thread's stack.
@@ -116,11 +116,8 @@ impl Tokenizer for Model {
             return self.tokens(text, special);
         }
         let tokenize = || {
-            // Only these vocabularies split with regular expressions. Others would see an edge of
-            // the text where there is none, and so would a special token that is cut.
-            // SAFETY: the vocabulary is alive.
-            let kind = unsafe { sys::llama_vocab_type(self.vocab) };
-            let cut = kind == sys::LLAMA_VOCAB_TYPE_BPE && !special;
+            // A special token that is cut would not be seen.
+            let cut = self.cuts() && !special;
             let pieces = if cut { pieces::cut(text) } else { vec![text] };
             let mut tokens = vec![];
             for piece in pieces {
@@ -129,6 +126,13 @@ impl Tokenizer for Model {
             Ok(tokens)
         };
         on_thread("tokenize", TOKENIZE_STACK_BYTES, tokenize)
+    }
+
+    /// Those that split with regular expressions are cut here, before anything recurses. Others would see
+    /// an edge of the text where there is none.
+    fn cuts(&self) -> bool {
+        // SAFETY: the vocabulary is alive.
+        (unsafe { sys::llama_vocab_type(self.vocab) }) == sys::LLAMA_VOCAB_TYPE_BPE
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {

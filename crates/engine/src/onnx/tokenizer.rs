@@ -298,6 +298,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_has_the_same_tokens_in_pieces() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::find(&home.path().join("model.onnx")).unwrap().unwrap();
+        let json = include_bytes!("../../tests/onnx_models/tokenizer.json");
+        fs::write(home.path().join("tokenizer.json"), json).unwrap();
+        let tokenizer = std::sync::Arc::new(JsonTokenizer::read(&folder, 64).unwrap());
+        let vocabulary = crate::ModelVocabulary::new(tokenizer.clone());
+        let text = "the sea is wide, and 12 ships cross it by night.\n".repeat(2000);
+        let tokens = vocabulary.raw_prompt(&text).unwrap();
+        assert!(tokens.len() > 20_000);
+        assert_eq!(tokens, tokenizer.tokenize(&text, false).unwrap());
+    }
+
+    #[test]
     fn one_large_id_does_not_take_all_memory() {
         let json = serde_json::json!({
             "version": "1.0",

@@ -52,7 +52,7 @@ impl Options {
         check(self.epochs > 0, "epochs", "1 or more", self.epochs as f32)?;
         check(self.batch > 1, "batch", "2 or more", self.batch as f32)?;
         check(self.patience > 0, "patience", "1 or more", self.patience as f32)?;
-        check(rate.is_finite() && rate > 0.0, "learning-rate", "above 0", rate)?;
+        check(rate > 0.0 && rate <= 1.0, "learning-rate", "above 0 and at most 1", rate)?;
         let held_out = self.held_out;
         check(held_out > 0.0 && held_out < 1.0, "held-out", "between 0 and 1", held_out)
     }

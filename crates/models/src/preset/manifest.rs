@@ -215,8 +215,12 @@ impl Manifest {
             if side.sha256.len() != 64 || !side.sha256.chars().all(|c| c.is_ascii_hexdigit()) {
                 return Err(format!("has a sha256 of {} that is not 64 hex digits", side.model));
             }
-            if let Some(adapter) = side.adapter.as_ref().filter(|a| !a.scale.is_finite()) {
-                return Err(format!("has a scale of {} that is not a number", adapter.file));
+            let odd = |part: &&AdapterPart| !(-100.0..=100.0).contains(&part.scale);
+            if let Some(adapter) = side.adapter.as_ref().filter(odd) {
+                return Err(format!(
+                    "has a scale of {} that is not from -100 to 100",
+                    adapter.file
+                ));
             }
         }
         if let Some((file, _)) = self.files().find(|(file, _)| !is_plain_name(file)) {

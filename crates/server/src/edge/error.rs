@@ -140,6 +140,19 @@ mod tests {
     }
 
     #[test]
+    fn a_system_without_random_bytes_is_a_failure_of_ours() {
+        for error in [
+            // For the marks in a template, and for the salts of the cloud's cache.
+            tandem::Error::Engine(EngineError::Random { reason: "none today".into() }),
+            tandem::Error::Internal("none today".into()),
+        ] {
+            let error = ApiError::from(error);
+            assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            assert!(!format!("{:?}", error.body()).contains("none today"));
+        }
+    }
+
+    #[test]
     fn a_failure_of_ours_stays_in_the_log() {
         let path = std::io::Error::other("/home/me/model.gguf is broken");
         let error = SessionError::Edge(decode::EdgeError::new(path));

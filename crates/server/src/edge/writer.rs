@@ -16,6 +16,7 @@ use super::{Server, request::GenerationRequest, summary::Summary};
 use crate::http::{
     ApiError,
     quota::{self, KeyId},
+    room::AnswerRoom,
 };
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
@@ -49,13 +50,21 @@ pub struct Ending {
     pub summary: Summary,
 }
 
+/// Texts that are being made.
+pub struct Started {
+    pub events: mpsc::Receiver<Event>,
+    /// Room for them, where they are told all at once.
+    pub room: AnswerRoom,
+}
+
 /// Takes a seat for a request and begins. Mistakes that show before the first token are errors here.
 pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
-) -> Result<mpsc::Receiver<Event>, ApiError> {
+) -> Result<Started, ApiError> {
     // What cannot fit is refused at once; no prompt is read before there is a seat.
     request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
+    let largest = request.answer_bytes(server.tandem.pair().context())?;
     let caller = quota::caller();
     let form = request.grammar.is_some() || !request.biases.is_empty();
     request.mode.check(&request.sampling, form)?;
@@ -71,6 +80,8 @@ pub async fn start<P: Pair>(
     // While it waits for its seat: a form that makes no sense is refused at once, however long the
     // queue is. Where the queue is full, nothing is compiled.
     let (admission, constraint) = tokio::try_join!(biased; admitted, compiled)?;
+    // Not before there is a seat: whoever waits for one needs none yet.
+    let room = AnswerRoom::take(largest)?;
     let constraint = match request.biases.as_slice() {
         [] => constraint,
         biases => Some(engine::grammar::biased(constraint, biases.to_vec())),
@@ -81,13 +92,13 @@ pub async fn start<P: Pair>(
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = admission.lease(request.mode, first, Owner(caller.0 as u64)).await?;
-    let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
+    let (sender, events) = mpsc::channel(CHANNEL_CAPACITY);
     tokio::spawn(async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, caller, constraint, events, deadline };
+        let writer = Writer { server, request, caller, constraint, events: sender, deadline };
         writer.write_all(lease, &prompts).await;
     });
-    Ok(receiver)
+    Ok(Started { events, room })
 }
 
 struct Writer<P: Pair> {

@@ -4,7 +4,7 @@
 //! - [`body`]: JSON, neither too large nor too slow; a mistake is named by its path
 //! - [`error`]: the one shape errors have, and their statuses
 //! - [`metrics`]: requests counted by route, and the text Prometheus reads
-//! - [`quota`]: what each key may use in a minute
+//! - [`quota`]: what each key may use in a minute; [`room`]: memory for answers until they are taken
 
 pub mod access;
 pub mod body;
@@ -12,6 +12,7 @@ pub mod error;
 pub mod metrics;
 pub mod quota;
 pub mod request_id;
+pub mod room;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;

@@ -296,6 +296,29 @@ async fn what_would_change_the_answer_is_refused_by_name() {
         assert!(error["message"].as_str().unwrap().contains(field), "{error}");
         assert_eq!(error["type"], "invalid_request_error");
     }
+    // The message says which numbers a field takes.
+    let anthropic = "/v1/messages";
+    for (path, field, numbers, range) in [
+        (CHAT, "max_tokens", vec![0, -3, 1_000_001, i64::MAX], "from 1 to 1000000"),
+        (CHAT, "max_completion_tokens", vec![0, i64::MAX], "from 1 to 1000000"),
+        (CHAT, "top_k", vec![-1, 1_000_001, i64::MAX], "from 0 to 1000000"),
+        (CHAT, "n", vec![0, 17, i64::MAX], "from 1 to 16"),
+        (COMPLETIONS, "max_tokens", vec![0, i64::MAX], "from 1 to 1000000"),
+        (anthropic, "top_k", vec![i64::MAX], "from 0 to 1000000"),
+        (anthropic, "max_tokens", vec![0, i64::MAX], "from 1 to 1000000"),
+    ] {
+        for number in numbers {
+            let mut body = match path {
+                COMPLETIONS => json!({ "prompt": "x" }),
+                _ => json!({ "messages": user("x"), "max_tokens": 4 }),
+            };
+            body[field] = json!(number);
+            let (status, error) = server.refused(path, &body).await;
+            let message = error["message"].as_str().unwrap();
+            assert_eq!(status, 400, "{path} {body}");
+            assert!(message.contains(field) && message.contains(range), "{path} {message}");
+        }
+    }
     for (inside, named) in [
         (json!({ "modus": "joint" }), "tandem.modus"),
         (json!({ "mode": "tiny" }), "tandem.mode"),

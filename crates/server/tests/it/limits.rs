@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use axum::{Router, routing::get};
 use engine::{Compute, LoadOptions};
 use serde_json::{Value, json};
 use tandem::{Mode, Share, Tandem};
@@ -9,7 +10,7 @@ use tandem_server::{
     cloud::{self, LazyModel},
     edge::{Allowed, Config},
     http::{Keys, Quota},
-    listen::ServerLimits,
+    listen::{ServerLimits, listen},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -127,6 +128,30 @@ async fn whoever_never_reads_is_given_up() {
     let mut rest = vec![];
     let ended = timeout(Duration::from_secs(20), one.read_to_end(&mut rest)).await;
     assert!(ended.is_ok(), "the connection is still open");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reads_next_to_nothing_is_given_up_too() {
+    // A megabyte or two a second would be enough for anybody; here it is made too little.
+    let (stalled, least_taken) = (Duration::from_secs(1), 32 << 20);
+    let limits = ServerLimits { stalled, least_taken, ..ServerLimits::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = Router::new().route("/", get(|| async { vec![b'x'; 64 << 20] }));
+    tokio::spawn(listen(listener, app, limits, std::future::pending()));
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let (mut taken, mut piece) = (0, vec![0; 16 << 10]);
+    let reading = async {
+        while let Ok(bytes @ 1..) = slow.read(&mut piece).await {
+            taken += bytes;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    // All of it would take forty seconds.
+    let ended = timeout(Duration::from_secs(20), reading).await;
+    assert!(ended.is_ok(), "{taken} bytes, and it is still served");
+    assert!(taken < 32 << 20, "{taken}");
 }
 
 fn with(allowed: Allowed) -> Config {

@@ -29,7 +29,11 @@ pub fn content(part: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The least pip takes for a package.
+/// Code that shows, in the folder of models, that it was run.
+const LEAVES_A_TRACE: &str =
+    "import os, pathlib; pathlib.Path(os.environ['TANDEM_HOME'], 'ran').touch()\n";
+
+/// What pip takes for a package, with code wherever there may be some.
 pub fn wheel(part: usize, content: &[u8]) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(vec![]));
     let info = format!("fake_part{part}-1.0.dist-info");
@@ -40,6 +44,13 @@ pub fn wheel(part: usize, content: &[u8]) -> Vec<u8> {
         (format!("{info}/METADATA"), metadata.as_bytes()),
         (format!("{info}/WHEEL"), tags.as_bytes()),
         (format!("{info}/RECORD"), b"".as_slice()),
+        // What Python would run by itself if it were installed, imported, or found while pip looks around.
+        (format!("fake_part{part}/__init__.py"), LEAVES_A_TRACE.as_bytes()),
+        (format!("fake_part{part}.pth"), LEAVES_A_TRACE.as_bytes()),
+        ("sitecustomize.py".into(), LEAVES_A_TRACE.as_bytes()),
+        ("usercustomize.py".into(), LEAVES_A_TRACE.as_bytes()),
+        ("setup.py".into(), LEAVES_A_TRACE.as_bytes()),
+        (format!("fake_part{part}-1.0.data/scripts/python3"), LEAVES_A_TRACE.as_bytes()),
     ] {
         archive.start_file(name, SimpleFileOptions::default()).unwrap();
         archive.write_all(bytes).unwrap();

@@ -224,6 +224,27 @@ fn no_code_of_a_package_is_run() {
     assert!(!machine.home().join("ran").exists(), "its setup.py was run");
 }
 
+/// The hash in the catalog is that of a wheel's content, which pip knows nothing of: it must not run what
+/// it brings before that is checked, nor afterwards.
+#[test]
+fn no_code_of_a_wheel_is_run_whether_it_is_the_right_one_or_not() {
+    let machine = Machine::new();
+    machine.index.fault(1, Fault::WrongBytesAlways);
+    fs::create_dir_all(machine.home()).unwrap();
+    let done = machine.pull();
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("arrived damaged"), "{}", done.err);
+    assert!(
+        !machine.home().join("ran").exists(),
+        "code of a wheel was run before its hash was checked"
+    );
+    machine.index.fault(1, Fault::None);
+    let done = machine.pull();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    machine.assert_whole();
+    assert!(!machine.home().join("ran").exists(), "code of a wheel was run");
+}
+
 #[test]
 fn a_file_called_pip_in_the_working_folder_is_not_run() {
     let machine = Machine::new();

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
+    fs,
     net::TcpListener,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
+use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 
 use crate::common::{Cloud, Done, SMALL, count, run, slow_network::SlowNetwork, tandem};
@@ -219,6 +221,47 @@ fn keys_are_never_told() {
     assert!(!done.err.contains("hunter2") && !done.out.contains("hunter2"));
     let help = tandem(&["run", "--help"]).env("TANDEM_CLOUD_KEY", "hunter2").output().unwrap();
     assert!(!Done::from(help).out.contains("hunter2"));
+}
+
+/// Both ends are this program: a certificate of one's own authority, and an edge that is told of it.
+#[test]
+fn a_cloud_with_a_certificate_is_asked_encrypted_and_only_by_who_trusts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = CertificateParams::new(vec!["localhost".into()]).unwrap();
+    fs::write(file("cert.pem"), names.signed_by(&key, &authority).unwrap().pem()).unwrap();
+    fs::write(file("key.pem"), key.serialize_pem()).unwrap();
+    fs::write(file("authority.pem"), authority.pem()).unwrap();
+
+    let (certificate, key) = (file("cert.pem"), file("key.pem"));
+    let encrypted = ["--tls-cert", &certificate, "--tls-key", &key];
+    let usual = ["--cloud-model", SMALL, "--key", "sesame", "--context", "1024"];
+    let cloud = Cloud::start(&[&usual[..], &encrypted].concat());
+    let port = cloud.url.rsplit(':').next().unwrap();
+    assert_eq!(cloud.url, format!("https://127.0.0.1:{port}"));
+    let ask = |url: &str, trusted: &[&str]| {
+        let asked = ["run", "Tell me about the sea.", "--cloud", url, "--cloud-key", "sesame"];
+        let asked = [&asked[..], &["--threshold", "1", "--max-tokens", "4", "--json"], trusted];
+        run(&asked.concat())
+    };
+    let (url, authority) = (format!("https://localhost:{port}"), file("authority.pem"));
+    let done = ask(&url, &["--cloud-ca", &authority]);
+    assert_eq!(count(&done.json(), "cloud"), 4, "{}", done.err);
+    // Nobody vouches for it, or it has another name, or it is spoken to in plain words.
+    let (renamed, plain) = (cloud.url.clone(), format!("http://localhost:{port}"));
+    for (url, trusted) in [
+        (&url, &[][..]),
+        (&renamed, &["--cloud-ca", &authority]),
+        (&plain, &["--cloud-ca", &authority]),
+    ] {
+        let report = ask(url, trusted).json();
+        assert_eq!(count(&report, "cloud"), 0, "{url}: {report}");
+        assert!(report["cloud_error"].is_string(), "{url}: {report}");
+    }
 }
 
 /// Real delay on real connections, where `--simulate-rtt` only waits in the client.

@@ -72,6 +72,28 @@ fn a_collection_that_was_killed_again_and_again_ends_the_same() {
 }
 
 #[test]
+fn a_second_collection_into_the_same_folder_is_refused_while_the_first_one_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, output) = (folder.path().join("data.jsonl"), folder.path().join("collection"));
+    examples(&data, 18);
+    let mut first = collect(&data, &output, "6", "40").spawn().unwrap();
+    while !output.join("in-use").exists() {
+        assert!(first.try_wait().unwrap().is_none(), "it ended before it wrote anything");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let second: Done = collect(&data, &output, "6", "40").output().unwrap().into();
+    assert!(first.try_wait().unwrap().is_none(), "the first was over too soon to tell");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.code, Some(1), "{}", second.err);
+    let refused = "another process collects into";
+    assert!(second.err.contains(refused), "{}", second.err);
+    // Whoever was killed holds nothing any more.
+    let third: Done = collect(&data, &output, "2", "10").output().unwrap().into();
+    assert!(!third.err.contains(refused), "{}", third.err);
+}
+
+#[test]
 fn examples_that_do_not_fit_are_passed_over_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data.jsonl");

@@ -113,6 +113,10 @@ pub struct Fake {
     pub asks: Arc<AtomicUsize>,
     /// How many ids or bytes of context each ask carried.
     pub carried: Arc<Mutex<Vec<usize>>>,
+    /// What each ask was kept apart by, in each of the fields that engines know.
+    pub salts: Arc<Mutex<Vec<[Option<String>; 2]>>>,
+    /// The slot each ask named.
+    pub slots: Arc<Mutex<Vec<Option<i64>>>>,
     model: Arc<Mutex<FakeModel>>,
     /// What each streaming session holds; `None` where it was forgotten.
     streams: Arc<Mutex<Vec<Option<Vec<Token>>>>>,
@@ -139,6 +143,8 @@ impl Fake {
             seen: Arc::default(),
             asks: Arc::default(),
             carried: Arc::default(),
+            salts: Arc::default(),
+            slots: Arc::default(),
             model: Arc::new(Mutex::new(model(seed))),
             streams: Arc::default(),
             restarts: Arc::default(),
@@ -358,6 +364,9 @@ impl Fake {
             None => ids(given),
         };
         self.carried.lock().unwrap().push(context.len());
+        let salt = |name: &str| body[name].as_str().map(String::from);
+        self.salts.lock().unwrap().push(["cache_salt", "extra_key"].map(salt));
+        self.slots.lock().unwrap().push(body["id_slot"].as_i64());
         let stream = stream_of(body);
         if let Some(stream) = stream {
             let held = self.streams.lock().unwrap()[stream].clone();

@@ -7,6 +7,7 @@ use std::{fs, path::Path};
 pub enum Value {
     Text(&'static str),
     Number(f32),
+    Numbers(Vec<f32>),
     Count(u32),
     Long(u64),
     Texts(Vec<String>),
@@ -40,6 +41,11 @@ pub fn write(path: &Path, values: &[(&str, Value)], tensors: &[Tensor]) {
             Value::Number(value) => {
                 out.extend(6u32.to_le_bytes());
                 out.extend(value.to_le_bytes());
+            }
+            Value::Numbers(values) => {
+                out.extend([9u32.to_le_bytes(), 6u32.to_le_bytes()].concat());
+                out.extend((values.len() as u64).to_le_bytes());
+                values.iter().for_each(|value| out.extend(value.to_le_bytes()));
             }
             Value::Count(value) => {
                 out.extend(4u32.to_le_bytes());
@@ -129,8 +135,42 @@ pub fn metadata(pre: &'static str) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// The same with a vocabulary of SentencePiece, which has bytes, letters and the words `ab` and `ba`.
+pub fn sentence_piece(path: &Path) {
+    let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
+    let words = ["▁", "a", "b", "ab", "ba", "▁ab", "▁ba"].map(String::from);
+    let special = ["<unk>", "<s>", "</s>"].map(String::from);
+    let tokens: Vec<_> = special.into_iter().chain(bytes).chain(words).collect();
+    let kind = |id: usize| match id {
+        0 => 2,
+        1 | 2 => 3,
+        3..259 => 6,
+        _ => 1,
+    };
+    let kinds = (0..tokens.len()).map(kind).collect();
+    let scores = (0..tokens.len()).map(|id| id as f32 - 1000.0).collect();
+    let count = tokens.len() as u64;
+    let mut values = metadata("default");
+    values.retain(|(key, _)| !key.starts_with("tokenizer."));
+    values.extend([
+        ("tokenizer.ggml.model", Value::Text("llama")),
+        ("tokenizer.ggml.tokens", Value::Texts(tokens)),
+        ("tokenizer.ggml.scores", Value::Numbers(scores)),
+        ("tokenizer.ggml.token_type", Value::Counts(kinds)),
+        ("tokenizer.ggml.bos_token_id", Value::Count(1)),
+        ("tokenizer.ggml.eos_token_id", Value::Count(2)),
+        ("tokenizer.ggml.unknown_token_id", Value::Count(0)),
+    ]);
+    write(path, &values, &weights_for(count));
+}
+
 /// The weights of that model.
 pub fn weights() -> Vec<Tensor> {
+    weights_for(258)
+}
+
+/// Weights for this many tokens.
+pub fn weights_for(tokens: u64) -> Vec<Tensor> {
     let ramp = |n: u64| (0..n).map(|i| ((i % 13) as f32 - 6.0) * 0.05).collect();
     let tensor = |name: &str, shape: &[u64]| Tensor {
         name: format!("{name}.weight"),
@@ -138,7 +178,7 @@ pub fn weights() -> Vec<Tensor> {
         data: ramp(shape.iter().product()),
     };
     let square = [WIDTH, WIDTH];
-    let mut tensors = vec![tensor("token_embd", &[WIDTH, 258]), tensor("output_norm", &[WIDTH])];
+    let mut tensors = vec![tensor("token_embd", &[WIDTH, tokens]), tensor("output_norm", &[WIDTH])];
     for name in ["attn_norm", "ffn_norm"] {
         tensors.push(tensor(&format!("blk.0.{name}"), &[WIDTH]));
     }

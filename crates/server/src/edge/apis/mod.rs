@@ -34,7 +34,7 @@ use super::{
             GenerationParameters, GivenCall, GivenFunction, Object, ToolDefinition,
         },
     },
-    writer,
+    writer::{self, Started},
 };
 use crate::http::ApiError;
 
@@ -59,10 +59,10 @@ async fn answer<A: ApiShape, P: Pair>(
     shape: impl FnOnce(&'static str) -> A,
 ) -> Result<Response, ApiError> {
     let request = Arc::new(chat.checked(&server.checks())?);
-    let events = writer::start(server, request.clone()).await?;
+    let Started { events, room } = writer::start(server, request.clone()).await?;
     let shape = shape(request.model);
     match request.delivery {
-        Delivery::Whole => tell::whole(shape, request.tools, events).await,
+        Delivery::Whole => tell::whole(shape, request.tools, events, room).await,
         Delivery::Stream { .. } => tell::stream(shape, request.tools, events).await,
     }
 }

@@ -3,10 +3,9 @@
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
 use axum::{
-    Json,
     body::Body,
     http::{HeaderValue, header},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use futures_util::stream;
 use serde::Serialize;
@@ -18,7 +17,7 @@ use crate::{
         answer::calls::{Assembled, Assembler},
         writer::{Ending, Event},
     },
-    http::ApiError,
+    http::{ApiError, room::AnswerRoom},
 };
 
 /// How often a silent stream of events shows that it is alive.
@@ -45,6 +44,7 @@ pub async fn whole<A: ApiShape>(
     mut shape: A,
     tools: bool,
     mut events: mpsc::Receiver<Event>,
+    room: AnswerRoom,
 ) -> Result<Response, ApiError> {
     let mut all = vec![];
     while let Some(event) = events.recv().await {
@@ -52,7 +52,7 @@ pub async fn whole<A: ApiShape>(
             Event::Tokens { tokens, .. } => all.extend(tokens),
             Event::End { ending, .. } => {
                 let answer = shape.whole(Assembled::whole(tools, &all), &ending);
-                return Ok(Json(answer).into_response());
+                return room.tell(&answer);
             }
             Event::Failed(error) => return Err(error),
         }

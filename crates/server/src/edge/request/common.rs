@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
 use axum::http::StatusCode;
-use decode::{Limits, OnCloudError, Sampling, Threshold, Token};
+use decode::{Limits, OnCloudError, Sampling, Threshold, Token, sampling::MOST_TOP_K};
 
 use super::{
     Delivery, GenerationRequest, MAX_TEXTS,
@@ -16,6 +16,9 @@ use crate::http::ApiError;
 /// The most stop strings, and the longest.
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 256;
+
+/// The most tokens that an answer may be limited to. What does not fit the context is cut off there.
+const MOST_TOKENS: usize = 1_000_000;
 
 /// The most tokens with a bias.
 const MAX_BIASES: usize = 1024;
@@ -76,8 +79,8 @@ pub fn request(
         true => Delivery::Stream { usage: usage.unwrap_or(false) },
         false => Delivery::Whole,
     };
-    let old = count("max_tokens", given.max_tokens, 1..=usize::MAX)?;
-    let new = count("max_completion_tokens", given.max_completion_tokens, 1..=usize::MAX)?;
+    let old = count("max_tokens", given.max_tokens, 1..=MOST_TOKENS)?;
+    let new = count("max_completion_tokens", given.max_completion_tokens, 1..=MOST_TOKENS)?;
     Ok(GenerationRequest {
         model: mode.model(),
         mode,
@@ -135,7 +138,7 @@ fn sampling(given: &GenerationParameters, defaults: &Defaults) -> Result<Samplin
         temperature: number("temperature", given.temperature, 0.0..=2.0)?
             .unwrap_or(usual.temperature),
         top_p: number("top_p", given.top_p, 0.0..=1.0)?.unwrap_or(usual.top_p),
-        top_k: count("top_k", given.top_k, 0..=usize::MAX)?.unwrap_or(usual.top_k),
+        top_k: count("top_k", given.top_k, 0..=MOST_TOP_K)?.unwrap_or(usual.top_k),
         min_p: number("min_p", given.min_p, 0.0..=1.0)?.unwrap_or(usual.min_p),
         repetition_penalty: repetition.unwrap_or(usual.repetition_penalty),
         presence_penalty: penalty("presence_penalty", given.presence_penalty)?.unwrap_or(0.0),
@@ -206,11 +209,7 @@ pub fn count(
         Some(n) => Ok(Some(n)),
         None => {
             let (low, high) = (range.start(), range.end());
-            let range = match *high {
-                usize::MAX => format!("{low} or more"),
-                _ => format!("from {low} to {high}"),
-            };
-            Err(ApiError::field(path, format_args!("must be {range}, not {n}")))
+            Err(ApiError::field(path, format_args!("must be from {low} to {high}, not {n}")))
         }
     }
 }

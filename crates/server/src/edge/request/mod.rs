@@ -22,12 +22,25 @@ use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
 use tandem::{Grammar, NamedRouter, ResolvedRequest};
 
 use super::config::Mode;
+use crate::http::ApiError;
 
 /// Texts one request may ask for, over all its prompts.
 pub const MAX_TEXTS: usize = 16;
 
 /// Alternatives the trace tells.
 const TRACED_ALTERNATIVES: usize = 5;
+
+/// The most tokens of an answer that is told at once, each counted with the alternatives it tells: one takes
+/// up to half a kilobyte until all of them are written. A stream holds none.
+const MOST_TOLD: usize = 1 << 17;
+
+/// What an answer takes at most as JSON: a token, a log-probability, what a trace tells of a token, what a
+/// text tells of itself, and with a trace all that was sent for it.
+const TOKEN_BYTES: usize = 96;
+const LOGPROB_BYTES: usize = 160;
+const TRACE_BYTES: usize = 1600;
+const SUMMARY_BYTES: usize = 4 << 10;
+const SENT_BYTES: usize = 1 << 20;
 
 /// What is asked of the models.
 #[derive(Debug)]
@@ -73,6 +86,40 @@ impl GenerationRequest {
         self.prompts.len() * self.choices
     }
 
+    /// How many alternatives each token tells.
+    fn alternatives(&self) -> Option<usize> {
+        self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs)
+    }
+
+    /// The most tokens of each text, with an edge of this context.
+    fn longest(&self, context: usize) -> usize {
+        match self.mode {
+            // Its context is the cloud's.
+            Mode::Large => self.limits.max_tokens,
+            Mode::Small | Mode::Joint | Mode::Verify => self.limits.max_tokens.min(context),
+        }
+    }
+
+    /// The bytes of the largest answer it may get; fails where an answer told at once would be too large.
+    pub fn answer_bytes(&self, context: usize) -> Result<usize, ApiError> {
+        if self.delivery != Delivery::Whole {
+            return Ok(0);
+        }
+        let (texts, tokens) = (self.texts(), self.longest(context));
+        let alternatives = self.alternatives().unwrap_or(0);
+        let told = texts.saturating_mul(tokens).saturating_mul(1 + alternatives);
+        if told > MOST_TOLD {
+            let problem = format!(
+                "is too large for one answer: {texts} texts of {tokens} tokens with {alternatives} \
+                 alternatives each are {told} to tell, and {MOST_TOLD} may be. Ask for fewer, or stream"
+            );
+            return Err(ApiError::field("max_tokens", problem).code("answer_too_large"));
+        }
+        let logprobs = self.logprobs.map_or(0, |top| (1 + top) * LOGPROB_BYTES);
+        let (trace, sent) = if self.trace { (TRACE_BYTES, SENT_BYTES) } else { (0, 0) };
+        Ok(texts * (tokens * (TOKEN_BYTES + logprobs + trace) + SUMMARY_BYTES + sent))
+    }
+
     /// What is asked for one of its texts; `None` where it has no such prompt.
     pub fn resolved(
         &self,
@@ -90,7 +137,7 @@ impl GenerationRequest {
             router: self.router.clone(),
             policy: self.policy.clone(),
             on_error: self.on_error,
-            alternatives: self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs),
+            alternatives: self.alternatives(),
             grammar: self.grammar.clone(),
             constraint: None,
         })

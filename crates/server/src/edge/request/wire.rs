@@ -175,10 +175,10 @@ pub struct GenerationParameters {
     pub stream: Option<bool>,
     #[schema(value_type = Option<StreamOptions>)]
     pub stream_options: Option<Object<StreamOptions>>,
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 1000000)]
     pub max_tokens: Option<i64>,
     /// Goes before `max_tokens`.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 1000000)]
     pub max_completion_tokens: Option<i64>,
     /// 0 takes the most likely token.
     #[schema(minimum = 0, maximum = 2)]
@@ -187,7 +187,7 @@ pub struct GenerationParameters {
     #[schema(minimum = 0, maximum = 1)]
     pub top_p: Option<f32>,
     /// Only so many of the most likely tokens; 0 is off.
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 1000000)]
     pub top_k: Option<i64>,
     /// Only tokens at least this likely, relative to the most likely.
     #[schema(minimum = 0, maximum = 1)]

@@ -12,9 +12,8 @@ pub mod tandem;
 use std::sync::Arc;
 
 use axum::{
-    Json,
     extract::{FromRequest, Request},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use serde_json::{Map, Value};
 
@@ -24,7 +23,7 @@ use super::{
     Server,
     answer::{Answer, shape::Shape, stream},
     request::{Checks, Delivery, GenerationRequest},
-    writer,
+    writer::{self, Started},
 };
 use crate::http::{
     ApiError,
@@ -67,9 +66,9 @@ async fn answer<S: Shape, P: Pair>(
 ) -> Result<Response, ApiError> {
     let request = Arc::new(request);
     let answer = Answer::<S>::new(request.clone());
-    let events = writer::start(server, request.clone()).await?;
+    let Started { events, room } = writer::start(server, request.clone()).await?;
     match request.delivery {
-        Delivery::Whole => Ok(Json(answer.whole(events).await?).into_response()),
+        Delivery::Whole => room.tell(&answer.whole(events).await?),
         Delivery::Stream { .. } => stream::respond(answer, events).await,
     }
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use cloud::{
-    Address, Endpoint, Engine, Opening, Remote, Settings,
+    Address, Endpoint, Engine, Opening, Remote, Salts, Settings,
     protocol::{Piece, Prompt},
 };
 use decode::{
@@ -244,7 +244,27 @@ async fn a_started_engine_says_what_its_model_says() {
     let logprob = (engine != Engine::LlamaServer).then_some(0.05);
     let ours = Ours::load(options).await;
     let positions = variable("TANDEM_ENGINE_POSITIONS").parse().unwrap();
-    conform(settings, ours, positions, Tolerance { gap: APART, excess, logprob }).await;
+    let tolerance = Tolerance { gap: APART, excess, logprob };
+    conform(settings.clone(), ours, positions, tolerance).await;
+    if engine != Engine::LlamaServer {
+        owners_share_no_cache(settings).await;
+    }
+}
+
+/// What one owner asked is in the engine's cache for that owner alone.
+async fn owners_share_no_cache(settings: Settings) {
+    let (salts, sampling) = (Salts::random().unwrap(), Sampling::default());
+    let prompt = Prompt::Text("The sea is wide and deep. ".repeat(20));
+    let mut cached = vec![];
+    for owner in [1, 1, 2] {
+        let mut remote = Remote::new(settings.clone(), Opening::alone(prompt.clone())).unwrap();
+        remote.separate(Some(salts.of(owner)));
+        remote.open().await.unwrap();
+        let answer = remote.next(ask(&[], AnswerLength::Tokens(1), &sampling)).await.unwrap();
+        cached.push(answer.usage.cached.unwrap());
+        remote.close().await;
+    }
+    assert!(cached[1] > 60 && [cached[0], cached[2]] == [0, 0], "{cached:?}");
 }
 
 #[tokio::test]

@@ -23,14 +23,14 @@ pub struct MessagesRequest {
     pub messages: Option<Vec<Object<MessagesTurn>>>,
     /// Goes before the conversation.
     pub system: Option<Content<ContentPart>>,
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 1000000)]
     pub max_tokens: Option<i64>,
     pub stream: Option<bool>,
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f32>,
     #[schema(minimum = 0, maximum = 1)]
     pub top_p: Option<f32>,
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 1000000)]
     pub top_k: Option<i64>,
     /// At most 16 texts that end the answer and are not shown.
     pub stop_sequences: Option<Vec<String>>,

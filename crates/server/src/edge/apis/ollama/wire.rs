@@ -119,7 +119,7 @@ pub struct OllamaOptions {
     pub temperature: Option<f32>,
     #[schema(minimum = 0, maximum = 1)]
     pub top_p: Option<f32>,
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 1000000)]
     pub top_k: Option<i64>,
     #[schema(minimum = 0, maximum = 1)]
     pub min_p: Option<f32>,

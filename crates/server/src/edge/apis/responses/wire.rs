@@ -21,7 +21,7 @@ pub struct ResponsesRequest {
     pub input: Option<Content<InputItem>>,
     /// A system message.
     pub instructions: Option<String>,
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 1000000)]
     pub max_output_tokens: Option<i64>,
     pub stream: Option<bool>,
     #[schema(minimum = 0, maximum = 2)]
