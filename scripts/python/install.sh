@@ -7,5 +7,5 @@ python=.venv/python
 cmp -s scripts/python/requirements.txt "$python/from" && exit
 echo "set-up: maturin, pytest, mypy and a notebook's kernel for Python" >&2
 scripts/venv.sh "$python"
-"$python/bin/pip" install -q -r scripts/python/requirements.txt >&2
+scripts/pip.sh "$python" scripts/python/requirements.txt
 cp scripts/python/requirements.txt "$python/from"

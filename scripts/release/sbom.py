@@ -4,7 +4,7 @@
 Nothing else is linked: llama.cpp comes inside the crate llama-cpp-sys-2, and ONNX Runtime is loaded where the
 user has it. The time is the commit's, so that the same sources give the same text.
 
-usage: sbom.py >tandem-VERSION.cdx.json
+usage: sbom.py [CARGO.LOCK] >tandem-VERSION.cdx.json
 """
 
 import json
@@ -33,13 +33,15 @@ def component(package):
 
 def reference(name, packages):
     """A dependency as Cargo.lock writes it: a name, and a version where there are several."""
-    parts = name.split(" ")
-    version = parts[1] if len(parts) > 1 else next(p["version"] for p in packages if p["name"] == parts[0])
-    return f"pkg:cargo/{parts[0]}@{version}"
+    name, _, version = name.partition(" ")
+    found = [p["version"] for p in packages if p["name"] == name and version in ("", p["version"])]
+    if len(found) != 1:
+        sys.exit(f"{name} {version} is a dependency, and Cargo.lock has {len(found)} packages of that name")
+    return f"pkg:cargo/{name}@{found[0]}"
 
 
-def main():
-    packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+def main(lock=ROOT / "Cargo.lock"):
+    packages = tomllib.loads(Path(lock).read_text())["package"]
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     git = ["git", "-C", ROOT, "log", "-1", "--format=%cI"]
     time = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
@@ -68,4 +70,4 @@ def main():
     print()
 
 
-main()
+main(*sys.argv[1:])

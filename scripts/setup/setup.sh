@@ -73,8 +73,8 @@ if [ -n "$want" ]; then
     say "bringing cmake and libclang as wheels into .venv"
     rm -rf "$wheels"
     # Into a folder of our own: no virtual environment is needed, which Debian packs apart from pip.
-    python3 -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: \
-        --target "$wheels" cmake==4.4.4 libclang==18.1.1 >&2 || say "pip failed"
+    python3 -m pip install -q --disable-pip-version-check --require-hashes --no-deps --only-binary=:all: \
+        --target "$wheels" -r scripts/setup/requirements.txt >&2 || say "pip failed"
     PATH="$wheels/cmake/data/bin:$PATH"
     want=$(missing | spaced)
 fi

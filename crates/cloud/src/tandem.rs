@@ -368,7 +368,7 @@ impl Session {
 }
 
 /// An answer as the loop takes it; it came after `took`.
-fn read(answer: protocol::NextResponse, took: Duration) -> Answer {
+pub(crate) fn read(answer: protocol::NextResponse, took: Duration) -> Answer {
     let cost = answer.cost;
     let times = Times {
         // The other side's clock may say anything; it cannot have taken longer than we waited.

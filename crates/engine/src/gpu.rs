@@ -39,6 +39,12 @@ impl LayerSizes {
     }
 }
 
+/// How many of a model's layers fit into this much memory; `None` where its header does not tell.
+#[cfg(fuzzing)]
+pub(crate) fn layers_that_fit(path: &Path, cells: usize, free: u64) -> Option<u64> {
+    LayerSizes::read(path, cells).map(|sizes| sizes.count_that_fits(free))
+}
+
 /// The number of layers to load onto GPUs: as many as were asked for, else all that fit.
 pub(crate) fn layers(
     path: &Path,

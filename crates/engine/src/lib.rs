@@ -9,7 +9,7 @@
 //! - `context`: the trait that each engine implements
 //! - `llama`: llama.cpp, and the only `unsafe`; `gpu`: how many layers of a model go onto GPUs
 //! - [`onnx`]: ONNX Runtime
-//! - [`error`]: what can go wrong
+//! - [`error`]: what can go wrong; `fuzzing`: doors for fuzz targets, and only for them
 //!
 //! Nothing here knows routing or HTTP.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
@@ -18,6 +18,8 @@ pub mod bench;
 pub mod compute;
 mod context;
 pub mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gpu;
 pub mod grammar;
 mod job;

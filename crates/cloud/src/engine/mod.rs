@@ -5,8 +5,8 @@
 //! request and the engine's reply into an answer: pure both ways, one file an engine.
 
 mod llama_server;
-#[cfg(test)]
-mod mutated;
+#[cfg(any(test, fuzzing))]
+pub mod mutated;
 mod openai;
 mod sglang;
 mod vllm;

@@ -1,6 +1,7 @@
 //! The client of clouds, against servers that are made up here.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod campaign;
 mod chaos;
 mod common;
 mod dialects;

@@ -10,10 +10,10 @@
 
 mod cache;
 pub mod folder;
-mod layout;
+pub(crate) mod layout;
 pub mod runtime;
 mod session;
-mod tokenizer;
+pub(crate) mod tokenizer;
 
 use std::{
     path::{Path, PathBuf},
