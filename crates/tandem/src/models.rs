@@ -62,8 +62,18 @@ impl Models {
     /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
+        Ok(Self::on(compute, config))
+    }
+
+    /// The same beside the models of another pair: one thread computes for both, because two would fight
+    /// for the cores, and a GGUF file that both are made of is loaded once.
+    pub fn beside(other: &Self, config: PairConfig) -> Self {
+        Self::on(other.compute.clone(), config)
+    }
+
+    fn on(compute: Compute, config: PairConfig) -> Self {
         let (loaded, grammars, group) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
-        Ok(Self { config, compute, loaded, grammars, group })
+        Self { config, compute, loaded, grammars, group }
     }
 
     /// The name of the preset that was applied, if one was.

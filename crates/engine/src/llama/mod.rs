@@ -17,7 +17,7 @@ mod pieces;
 
 pub use context::Context;
 pub use header::Header;
-pub use model::Model;
+pub use model::{Model, Weights};
 
 use std::{
     cell::RefCell,

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout, timeout_at},
 };
 
-use super::{Server, request::GenerationRequest, summary::Summary};
+use super::{Server, metrics::PairMetrics, request::GenerationRequest, summary::Summary};
 use crate::http::{
     ApiError,
     quota::{self, KeyId},
@@ -54,16 +54,17 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<mpsc::Receiver<Event>, ApiError> {
+    let tandem = server.pairs.get(request.pair).tandem.clone();
     // What cannot fit is refused at once; no prompt is read before there is a seat.
-    request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
+    request.prompts.iter().try_for_each(|prompt| tandem.check_size(prompt))?;
     let caller = quota::caller();
     let form = request.grammar.is_some() || !request.biases.is_empty();
     request.mode.check(&request.sampling, form)?;
     let time = server.config.time;
-    let admitted = async { Ok::<_, ApiError>(server.tandem.admit().await?) };
+    let admitted = async { Ok::<_, ApiError>(tandem.admit().await?) };
     let compiled = async {
         let Some(grammar) = &request.grammar else { return Ok(None) };
-        match timeout(time, server.tandem.constraint(grammar)).await {
+        match timeout(time, tandem.constraint(grammar)).await {
             Ok(made) => Ok(Some(made?)),
             Err(_) => Err(ApiError::too_slow(time)),
         }
@@ -77,7 +78,7 @@ pub async fn start<P: Pair>(
     };
     let mut prompts = vec![];
     for prompt in &request.prompts {
-        prompts.push(server.tandem.tokens(request.mode, prompt).await?);
+        prompts.push(tandem.tokens(request.mode, prompt).await?);
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = admission.lease(request.mode, first, Owner(caller.0 as u64)).await?;
@@ -113,6 +114,11 @@ impl<E: Into<ApiError>> From<E> for Stop {
 }
 
 impl<P: Pair> Writer<P> {
+    /// The figures of the pair that writes.
+    fn metrics(&self) -> &PairMetrics {
+        &self.server.pairs.get(self.request.pair).metrics
+    }
+
     async fn write_all(self, mut lease: Lease<P>, prompts: &[Vec<Token>]) {
         let mut text = 0;
         for (prompt, tokens) in prompts.iter().enumerate() {
@@ -126,7 +132,7 @@ impl<P: Pair> Writer<P> {
                         return;
                     }
                     Err(Stop::Gone) => {
-                        self.server.metrics.cancelled();
+                        self.metrics().cancelled();
                         return;
                     }
                 }
@@ -148,7 +154,7 @@ impl<P: Pair> Writer<P> {
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
         let stats = generation.transcript().stats();
-        self.server.metrics.text(&stats);
+        self.metrics().text(&stats);
         self.server.quotas.charge(self.caller, stats.cloud_tokens);
         followed?;
         let ending = Box::new(ending(&generation));
@@ -175,7 +181,7 @@ impl<P: Pair> Writer<P> {
             let now = Instant::now();
             let since = last.replace(now);
             let took = now.saturating_duration_since(since.unwrap_or(started));
-            self.server.metrics.span(since.is_none(), took);
+            self.metrics().span(since.is_none(), took);
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
                 self.send(Event::Tokens { text, tokens }).await?;
