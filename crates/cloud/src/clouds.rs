@@ -19,7 +19,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Introduction, Opening, Remote,
+    Delay, Introduction, Opening, Remote, RequestOrigin,
     ask::OwnedAsk,
     group::CloudGroup,
     protocol::{EdgeModel, Piece, ScoredToken},
@@ -133,6 +133,11 @@ impl Clouds {
     /// See [`Remote::simulate_network`].
     pub fn simulate_network(&mut self, delay: Option<Delay>) {
         self.remotes.iter_mut().for_each(|remote| remote.simulate_network(delay.clone()));
+    }
+
+    /// See [`Remote::set_origin`].
+    pub fn set_origin(&self, origin: &RequestOrigin) {
+        self.remotes.iter().for_each(|remote| remote.set_origin(origin.clone()));
     }
 
     pub fn set_on_error(&mut self, on_error: OnCloudError) {

@@ -13,7 +13,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Delay, Match, Opening,
+    Delay, Match, Opening, RequestOrigin,
     ask::OwnedAsk,
     breaker::Breaker,
     conversation::Conversation,
@@ -157,6 +157,13 @@ impl Remote {
         if let Some((settings, transport)) = &mut self.connection {
             settings.delay.clone_from(&delay);
             transport.network().simulate(delay);
+        }
+    }
+
+    /// The cloud is asked for this request from now on, which is told with every call.
+    pub fn set_origin(&self, origin: RequestOrigin) {
+        if let Some((_, Transport::Http(http))) = &self.connection {
+            http.set_origin(origin);
         }
     }
 

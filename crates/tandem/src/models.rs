@@ -321,13 +321,14 @@ impl Pair for Models {
     }
 
     fn introduce(&self, cloud: &mut Clouds, to: Introduction<'_>) -> Result<(), Error> {
-        let Introduction { prompt, edge, on_error, grammar } = to;
+        let Introduction { prompt, edge, on_error, grammar, origin } = to;
         let edge = match edge {
             Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
             None => None,
         };
         let rendered = self.rendered(prompt)?;
         cloud.set_on_error(on_error);
+        cloud.set_origin(&origin.cloned().unwrap_or_default());
         let (prompt, grammar) = (prompt.clone(), grammar.cloned());
         cloud.reopen(&Opening { prompt, edge, rendered, grammar });
         Ok(())

@@ -76,6 +76,7 @@ pub fn app(model: LazyModel, config: Config) -> Router {
         .layer(middleware::from_fn_with_state(requests, http::metrics::count))
         .layer(middleware::from_fn_with_state(access, http::access::check_host))
         .with_state(server)
+        .layer(middleware::from_fn(http::request_id::name))
 }
 
 /// Serves until `shutdown`; what runs then is finished, within limits.

@@ -6,16 +6,18 @@
 use std::{pin::pin, sync::Arc};
 
 use decode::{Accepted, Constraint, FinishReason, Span, Times, Token};
-use tandem::{Generation, Lease, Mode, Owner, Pair, ResolvedRequest};
+use tandem::{Generation, Lease, Mode, Owner, Pair, RequestOrigin, ResolvedRequest};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
+use tracing::Instrument;
 
 use super::{Server, metrics::PairMetrics, request::GenerationRequest, summary::Summary};
 use crate::http::{
     ApiError,
     quota::{self, KeyId},
+    request_id,
 };
 
 /// Events on their way. Bounded: a slow client must slow the model. One, so that there is room again
@@ -83,11 +85,14 @@ pub async fn start<P: Pair>(
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = admission.lease(request.mode, first, Owner(caller.0 as u64)).await?;
     let (events, receiver) = mpsc::channel(CHANNEL_CAPACITY);
-    tokio::spawn(async move {
+    let origin = request_id::origin();
+    let writing = async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, caller, constraint, events, deadline };
+        let writer = Writer { server, request, caller, origin, constraint, events, deadline };
         writer.write_all(lease, &prompts).await;
-    });
+    };
+    // What is logged there belongs to this request, also behind the beginning of its answer.
+    tokio::spawn(writing.in_current_span());
     Ok(receiver)
 }
 
@@ -95,6 +100,7 @@ struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
     caller: KeyId,
+    origin: RequestOrigin,
     constraint: Option<Box<dyn Constraint>>,
     events: mpsc::Sender<Event>,
     deadline: Instant,
@@ -150,7 +156,8 @@ impl<P: Pair> Writer<P> {
         tokens: &[Token],
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
-        let request = ResolvedRequest { constraint: self.constraint.clone(), ..request };
+        let (constraint, origin) = (self.constraint.clone(), self.origin.clone());
+        let request = ResolvedRequest { constraint, origin, ..request };
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
         let stats = generation.transcript().stats();

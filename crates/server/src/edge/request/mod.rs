@@ -19,7 +19,7 @@ pub use common::{Checks, PairChecks};
 
 use cloud::protocol::Prompt;
 use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
-use tandem::{Grammar, NamedRouter, ResolvedRequest};
+use tandem::{Grammar, NamedRouter, RequestOrigin, ResolvedRequest};
 
 use super::{config::Mode, pairs::PairId};
 
@@ -95,6 +95,7 @@ impl GenerationRequest {
             alternatives: self.trace.then_some(TRACED_ALTERNATIVES).max(self.logprobs),
             grammar: self.grammar.clone(),
             constraint: None,
+            origin: RequestOrigin::default(),
         })
     }
 
