@@ -64,6 +64,11 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FILE", env = "TANDEM_CONFIG")]
     pub config: Option<PathBuf>,
 
+    /// Send traces of requests to this collector of OpenTelemetry (OTLP over HTTP)
+    #[cfg(feature = "otel")]
+    #[arg(long, global = true, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otel_endpoint: Option<String>,
+
     #[command(subcommand)]
     pub command: Command,
 }

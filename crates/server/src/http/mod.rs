@@ -5,6 +5,7 @@
 //! - [`error`]: the one shape errors have, and their statuses
 //! - [`metrics`]: requests counted by route, and the text Prometheus reads
 //! - [`quota`]: what each key may use in a minute
+//! - [`request_id`]: a name for every request; `traces`: its place in a trace, with the feature `otel`
 
 pub mod access;
 pub mod body;
@@ -12,6 +13,8 @@ pub mod error;
 pub mod metrics;
 pub mod quota;
 pub mod request_id;
+#[cfg(feature = "otel")]
+mod traces;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::HeaderValue,
+    http::{HeaderMap, HeaderValue},
     middleware::Next,
     response::Response,
 };
 use cloud::RequestOrigin;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::random::random_id;
 
@@ -39,7 +39,8 @@ pub async fn name(request: Request, next: Next) -> Response {
     let started = Instant::now();
     // Of the highest level, because a warning has to tell its request even where nothing else is logged.
     let span = tracing::error_span!("request", id);
-    let origin = RequestOrigin { id: Some(id.clone()), traceparent: None };
+    let traceparent = traceparent(&span, request.headers());
+    let origin = RequestOrigin { id: Some(id.clone()), traceparent };
     let answering = ORIGIN.scope(origin, next.run(request));
     let mut response = answering.instrument(span).await;
     let status = response.status().as_u16();
@@ -51,4 +52,14 @@ pub async fn name(request: Request, next: Next) -> Response {
         response.headers_mut().insert(NAME, value);
     }
     response
+}
+
+#[cfg(feature = "otel")]
+fn traceparent(span: &Span, headers: &HeaderMap) -> Option<String> {
+    super::traces::join(span, headers)
+}
+
+#[cfg(not(feature = "otel"))]
+fn traceparent(_: &Span, _: &HeaderMap) -> Option<String> {
+    None
 }
