@@ -441,6 +441,10 @@ pub struct CloudArgs {
     #[arg(long, value_name = "N", default_value = "16384", value_parser = up_to::<16_777_216>)]
     pub cache_tokens: usize,
 
+    /// How long asks under way may take to finish when the server stops
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub shutdown_limit: Duration,
+
     /// Store the samples that edges with --share-states send in this folder, for `tandem router
     /// train --objective agree`; an existing collection is continued
     #[arg(long, value_name = "FOLDER")]

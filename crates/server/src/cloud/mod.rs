@@ -22,8 +22,7 @@ use tokio::net::TcpListener;
 use self::metrics::Metrics;
 use crate::{
     http::{self, Access, Keys},
-    listen::{ServerLimits, listen_with},
-    tls::Tls,
+    listen::{ServerLimits, listen},
 };
 pub use ::cloud::service::LazyModel;
 
@@ -85,15 +84,5 @@ pub async fn run(
     app: Router,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    run_with(listener, None, app, shutdown).await
-}
-
-/// The same, encrypted where there is a certificate.
-pub async fn run_with(
-    listener: TcpListener,
-    tls: Option<Tls>,
-    app: Router,
-    shutdown: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    listen_with(listener, tls, app, ServerLimits::default(), shutdown).await
+    listen(listener, app, ServerLimits::default(), shutdown).await
 }
