@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-onnx-real check deny lock pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-otel test-onnx-real check deny lock pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -55,6 +55,10 @@ test-engines: build models ## vLLM, SGLang, llama-server: each installed, starte
 
 test-clients: build models ## LlamaIndex, lm-evaluation-harness, aider: each installed, tried
 	@scripts/clients/applications.sh $(TANDEM)
+
+test-otel: build models ## the build with traces: one request through edge and cloud, and a collector
+	@$(CARGO) clippy --release --package tandem-cli --features otel --all-targets -- -D warnings
+	@$(CARGO) test --release --package tandem-cli --features otel --test otel
 
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)

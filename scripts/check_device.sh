@@ -10,3 +10,13 @@ if [ -n "$found" ]; then
     echo "$found"
     exit 1
 fi
+# Traces are asked for with the feature otel, and are in no other build.
+for build in "" --no-default-features; do
+    # shellcheck disable=SC2086 # an empty word would be an argument
+    found=$(cargo tree --package tandem-cli $build --edges normal --prefix none | grep -E '^(opentelemetry|tracing-opentelemetry|prost)' | sort -u || true)
+    if [ -n "$found" ]; then
+        echo "these belong to the feature otel and are in the build ${build:-by default}:"
+        echo "$found"
+        exit 1
+    fi
+done

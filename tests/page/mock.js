@@ -60,7 +60,7 @@ function check(body) {
     const value = tandem[bar];
     if (value !== undefined && !(typeof value === "number" && value >= 0 && value <= 1)) throw new Refusal(400, `tandem.${bar} must lie between 0 and 1`);
   }
-  if (!/^tandem-(small|joint|large)$/.test(body.model)) throw new Refusal(404, `the model ${body.model} does not exist`);
+  if (!/^(tandem|maths)-(small|joint|large)$/.test(body.model)) throw new Refusal(404, `the model ${body.model} does not exist`);
   const roles = body.messages.map((m) => m.role).join(" ");
   if (!/^(system )?(user assistant |(tool )+assistant )*(user|tool( tool)*)$/.test(roles)) throw new Refusal(400, `messages out of order: ${roles}`);
 }
@@ -91,7 +91,7 @@ export async function start({ key = null, port = 0, about = {} } = {}) {
 
   async function stream(body, prompt, response) {
     const started = performance.now();
-    const settings = { mode: body.tandem?.mode ?? body.model.replace("tandem-", ""), ...body.tandem };
+    const settings = { mode: body.tandem?.mode ?? body.model.replace(/^.*-/, ""), ...body.tandem };
     let tokens = trace(prompt, settings);
     const limit = body.max_tokens ?? Infinity;
     const calls = prompt.startsWith("mock:call") && body.tools !== undefined;

@@ -34,6 +34,36 @@ scripted("the slider holds for the next message, not the running one", () =>
     assert.ok((await clouds(await ask(page, QUESTION))) > few, "a higher threshold asks more");
   }));
 
+scripted("another pair of the server has its own models and budget, and its name goes with the request", () => {
+  const cloud = (name) => ({ name, place: "remote" });
+  const pair = { router: { name: "top1" }, routers: ["top1"], limits: { context: 2048, max_tokens: 256 } };
+  const pairs = [
+    { ...pair, name: "tandem", edge: { name: "Small" }, cloud: cloud("Large"), policy: { threshold: 0.2 } },
+    { ...pair, name: "maths", edge: { name: "Counter" }, cloud: cloud("Reckoner"), policy: { budget: 0.25 }, cloud_state: "unreachable" },
+  ];
+  return withPage(
+    async (page, mock) => {
+      await page.locator("#more").click();
+      await page.getByLabel("Pair of models").selectOption("maths");
+      assert.match(await page.locator("#pair").textContent(), /^Counter on this device, Reckoner/);
+      assert.match(await page.locator("#bar-value").textContent(), /^25\s%$/);
+      await page.waitForFunction(() => document.querySelector("#cloud-state").textContent.includes("could not be reached"));
+      const answer = await ask(page, QUESTION);
+      assert.match(await answer.locator(".who").textContent(), /maths · joint · budget 25\s%/);
+      await page.getByLabel("Pair of models").selectOption("tandem");
+      await ask(page, QUESTION);
+      assert.deepEqual(mock.requests.map((r) => r.model), ["maths-joint", "tandem-joint"]);
+    },
+    { mock: { about: { pairs } } },
+  );
+});
+
+scripted("one pair is no choice", () =>
+  withPage(async (page) => {
+    await page.locator("#more").click();
+    assert.ok(await page.locator("#pair-choice").isHidden());
+  }));
+
 test("a budget instead of a threshold", () =>
   withPage(async (page, mock) => {
     if (REAL) await shorten(page, 24);

@@ -5,7 +5,8 @@
 //!   [`keys`]: the keys of a server
 //! - [`answer`]: one text, printed from its first token to its last line
 //! - [`show`]: how it looks; [`report`]: its figures, for people
-//! - [`commands`]: one file a command
+//! - [`commands`]: one file a command; with the feature `otel`, `traces`: where the time of requests went, for
+//!   a collector
 
 mod answer;
 mod args;
@@ -18,10 +19,14 @@ mod progress;
 mod report;
 mod settings;
 mod show;
+#[cfg(feature = "otel")]
+mod traces;
 
 use std::process::ExitCode;
 
-use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, fmt::format::FmtSpan, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 use args::{Args, Command, LogFormat};
 use config::UsageError;
@@ -36,15 +41,26 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    start_log(args.verbose, args.log_format);
+    #[cfg(feature = "otel")]
+    let traces = match traces(&args) {
+        Ok(traces) => traces,
+        Err(error) => return failed(&error),
+    };
+    #[cfg(feature = "otel")]
+    let spans = traces.as_ref().map(traces::Traces::layer);
+    #[cfg(not(feature = "otel"))]
+    let spans = None::<tracing_subscriber::layer::Identity>;
+    start_log(args.verbose, args.log_format, spans);
     match run(args) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            show::say(&format!("error: {}", describe(error.as_ref())));
-            ExitCode::from(code_of(&error))
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    show::say(&format!("error: {}", describe(error.as_ref())));
+    ExitCode::from(code_of(error))
 }
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -115,21 +131,38 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-fn start_log(verbose: u8, format: LogFormat) {
+/// Traces of the requests to a server, if there is a collector for them.
+#[cfg(feature = "otel")]
+fn traces(args: &Args) -> anyhow::Result<Option<traces::Traces>> {
+    let service = match args.command {
+        Command::Serve(_) => "tandem-serve",
+        Command::Cloud(_) => "tandem-cloud",
+        _ => return Ok(None),
+    };
+    let endpoint = args.otel_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());
+    endpoint.map(|endpoint| traces::Traces::to(endpoint, service)).transpose()
+}
+
+/// Writes the log, and has `spans` notice what it wants to, whatever is logged.
+fn start_log(
+    verbose: u8,
+    format: LogFormat,
+    spans: Option<impl Layer<Registry> + Send + Sync + 'static>,
+) {
     let default = match verbose {
         0 => "warn,llama=error",
         1 => "info,llama=error",
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // A span that is listened to tells how long it took.
         .with_span_events(if verbose == 1 { FmtSpan::NONE } else { FmtSpan::CLOSE });
+    let all = tracing_subscriber::registry().with(spans);
     match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => all.with(log.with_filter(filter)).init(),
+        LogFormat::Json => all.with(log.json().flatten_event(true).with_filter(filter)).init(),
     }
 }
 

@@ -14,7 +14,9 @@
 //! ```
 //!
 //! The values become the defaults of the options, so they are parsed, checked and refused as if they had
-//! been typed.
+//! been typed. [`pairs`]: further pairs of a server, which have tables of their own.
+
+pub mod pairs;
 
 use std::{
     ffi::OsString,
@@ -27,7 +29,12 @@ use clap::{
 };
 use toml::{Table, Value};
 
-use crate::{args::Args, config::UsageError};
+use crate::{
+    args::{self, Args},
+    config::UsageError,
+};
+
+use self::pairs::{PAIRS, further_pairs};
 
 /// A file with its values, or nothing.
 #[derive(Debug, Default)]
@@ -48,7 +55,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Usag
     settings.check(&command)?;
     command = settings.apply(command, &typed);
     match command.try_get_matches_from(&arguments).and_then(|m| Args::from_arg_matches(&m)) {
-        Ok(args) => Ok(args),
+        Ok(mut args) => {
+            if let args::Command::Serve(serve) = &mut args.command
+                && let Some(tables) = settings.pairs()
+            {
+                let wrong = |reason| UsageError(format!("{}: {reason}", path.display()));
+                serve.pairs = further_pairs(tables, serve).map_err(wrong)?;
+            }
+            Ok(args)
+        }
         Err(error) => {
             let told = error.to_string();
             let told = told.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -88,8 +103,10 @@ impl Settings {
                 Value::Table(own) => {
                     let command =
                         command.find_subcommand(key).ok_or_else(|| wrong(&format!("[{key}]")))?;
+                    let has_pairs = key == SERVE;
                     for key in own.keys() {
-                        let known = everywhere(key) || option(command, key).is_some();
+                        let tables = has_pairs && key == PAIRS;
+                        let known = everywhere(key) || option(command, key).is_some() || tables;
                         known.then_some(()).ok_or_else(|| wrong(key))?;
                     }
                 }
@@ -113,6 +130,11 @@ impl Settings {
         let path = self.path.as_deref().unwrap_or(Path::new("")).display();
         let advice = "write what is to be in it, or leave the line out";
         Err(UsageError(format!("{path}: {key} is an empty list: {advice}")))
+    }
+
+    /// The tables of a server's further pairs.
+    pub fn pairs(&self) -> Option<&Value> {
+        self.table.get(SERVE)?.get(PAIRS)
     }
 
     /// Whether the file has a value for an option of a command.
@@ -169,6 +191,9 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
     let source = matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));
     matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
+
+/// The command that serves several pairs.
+const SERVE: &str = "serve";
 
 /// `tandem pull` has no value from this variable, because `--list` excludes one; it reads it itself.
 const PAIR: &str = "TANDEM_PAIR";

@@ -19,7 +19,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    CacheSalt, Delay, Introduction, Opening, Remote,
+    CacheSalt, Delay, Introduction, Opening, Remote, RequestOrigin,
     ask::OwnedAsk,
     group::CloudGroup,
     protocol::{EdgeModel, Piece, ScoredToken},
@@ -138,6 +138,11 @@ impl Clouds {
     /// See [`Remote::separate`].
     pub fn separate(&mut self, salt: Option<&CacheSalt>) {
         self.remotes.iter_mut().for_each(|remote| remote.separate(salt.cloned()));
+    }
+
+    /// See [`Remote::set_origin`].
+    pub fn set_origin(&self, origin: &RequestOrigin) {
+        self.remotes.iter().for_each(|remote| remote.set_origin(origin.clone()));
     }
 
     pub fn set_on_error(&mut self, on_error: OnCloudError) {

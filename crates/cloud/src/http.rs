@@ -1,7 +1,10 @@
 //! Requests, replies, and what their failures mean.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, Once, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -10,7 +13,7 @@ use reqwest::{Certificate, Client, Method, Response, header, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Address, Key, delay::Network};
+use crate::{Address, Key, RequestOrigin, delay::Network};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -44,6 +47,32 @@ pub(crate) struct Http {
     pub engine: &'static str,
     pub sent: SentLog,
     pub network: Network,
+    caller: Arc<Caller>,
+}
+
+/// For whose request the server is asked; shared by all clones, which speak in the same conversation.
+#[derive(Debug, Default)]
+struct Caller {
+    origin: RwLock<RequestOrigin>,
+    /// Calls that were named after a request.
+    named: AtomicU64,
+}
+
+impl Caller {
+    /// The headers by which the other side knows the request.
+    fn headers(&self, path: &str) -> Vec<(&'static str, String)> {
+        let RequestOrigin { id, traceparent } =
+            self.origin.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let id = id.map(|id| {
+            // Tandem's cloud only repeats it in its log. An engine may take it for the name of one
+            // completion, and refuses another of that name while the first is under way.
+            let own = path == "/health" || path.starts_with("/v1/sessions");
+            let number = self.named.fetch_add(1, Ordering::Relaxed);
+            if own { id } else { format!("{id}.{number}") }
+        });
+        let traceparent = traceparent.map(|parent| ("traceparent", parent));
+        id.map(|id| ("x-request-id", id)).into_iter().chain(traceparent).collect()
+    }
 }
 
 /// What was sent since somebody took account of it; shared by all clones.
@@ -93,12 +122,18 @@ impl Http {
             engine,
             sent: SentLog::default(),
             network: Network::default(),
+            caller: Arc::default(),
         })
     }
 
     /// The same connection, now that we know who answers.
     pub fn with_engine(&self, engine: &'static str) -> Self {
         Self { engine, ..self.clone() }
+    }
+
+    /// From now on the server is asked for this request.
+    pub fn set_origin(&self, origin: RequestOrigin) {
+        *self.caller.origin.write().unwrap_or_else(PoisonError::into_inner) = origin;
     }
 
     pub async fn post(
@@ -135,6 +170,9 @@ impl Http {
         let url = format!("{}{path}", self.address);
         let mut request = self.client.request(method, url).timeout(within);
         request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        for (name, value) in self.caller.headers(path) {
+            request = request.header(name, value);
+        }
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.expose());
         }
@@ -284,6 +322,25 @@ fn cause(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_engine_never_gets_one_name_twice_and_tandem_always_the_requests_own() {
+        let caller = Caller::default();
+        assert!(caller.headers("/v1/sessions").is_empty());
+        let traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into());
+        let id = Some("mine-7".to_owned());
+        *caller.origin.write().unwrap() = RequestOrigin { id, traceparent };
+        let name = |path| {
+            let headers = caller.headers(path);
+            assert_eq!((headers[0].0, headers[1].0), ("x-request-id", "traceparent"));
+            headers[0].1.clone()
+        };
+        for path in ["/v1/sessions", "/v1/sessions/7/next", "/health"] {
+            assert_eq!(name(path), "mine-7");
+        }
+        let (first, second) = (name("/v1/completions"), name("/v1/completions"));
+        assert!(first.starts_with("mine-7.") && second.starts_with("mine-7.") && first != second);
+    }
 
     #[test]
     fn every_shape_of_error_is_read() {

@@ -15,7 +15,8 @@
 //!   a call in the same process
 //! - `breaker`, [`delay`]: when to leave a cloud alone; a network as a setting; `state`: whether it can be
 //!   asked, for people
-//! - [`address`], [`http`]: where a cloud is; requests, replies and what their failures mean
+//! - [`address`], [`http`]: where a cloud is; requests, replies and what their failures mean; [`origin`]: for
+//!   whose request they are sent
 //!
 //! Nothing here knows routers or HTTP servers.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
@@ -33,6 +34,7 @@ pub mod engine;
 pub mod group;
 pub mod http;
 pub mod opening;
+pub mod origin;
 mod probe;
 pub mod protocol;
 pub mod remote;
@@ -52,6 +54,7 @@ pub use delay::Delay;
 pub use group::CloudGroup;
 pub use http::Endpoint;
 pub use opening::{EdgeSide, Opening};
+pub use origin::RequestOrigin;
 pub use remote::{Introduction, Remote};
 pub use salt::{CacheSalt, Salts};
 pub use service::{Service, ServiceConfig};

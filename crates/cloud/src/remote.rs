@@ -13,7 +13,7 @@ use decode::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    CacheSalt, Delay, Match, Opening,
+    CacheSalt, Delay, Match, Opening, RequestOrigin,
     ask::OwnedAsk,
     breaker::Breaker,
     conversation::Conversation,
@@ -169,6 +169,13 @@ impl Remote {
         }
         if let Some((settings, _)) = &mut self.connection {
             settings.salt = salt;
+        }
+    }
+
+    /// The cloud is asked for this request from now on, which is told with every call.
+    pub fn set_origin(&self, origin: RequestOrigin) {
+        if let Some((_, Transport::Http(http))) = &self.connection {
+            http.set_origin(origin);
         }
     }
 

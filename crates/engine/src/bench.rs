@@ -8,6 +8,7 @@ use crate::{
     context::{Context, Entry},
     error::EngineError,
     model::LoadOptions,
+    weights::LoadedWeights,
 };
 
 /// A model and a context on the calling thread.
@@ -20,7 +21,7 @@ pub struct RawEngine {
 impl RawEngine {
     /// Loads a model with one sequence.
     pub fn load(options: &LoadOptions) -> Result<Self, EngineError> {
-        let context = options.load()?.context;
+        let context = options.load(&mut LoadedWeights::default())?.context;
         Ok(Self { context, cached: vec![] })
     }
 

@@ -27,6 +27,7 @@ use crate::{
     job::Job,
     model::{Engine, LoadOptions, LoadedModel},
     scheduler::BatchScheduler,
+    weights::LoadedWeights,
 };
 
 /// How long a round waits for sequences that took part in the last one: long enough for a caller to
@@ -105,7 +106,8 @@ impl Compute {
         let (commands, inbox) = channel();
         let (failed, failure) = watch::channel(None);
         let next_model = schedulers.len();
-        let worker = Worker { inbox, schedulers, next_model, batched: 0 };
+        let weights = LoadedWeights::default();
+        let worker = Worker { inbox, schedulers, weights, next_model, batched: 0 };
         let handle = thread::Builder::new().name("compute".into()).spawn(move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
                 let reason = words(panic.as_ref());
@@ -189,6 +191,8 @@ impl Drop for SequenceSlot {
 struct Worker {
     inbox: Receiver<Command>,
     schedulers: HashMap<usize, BatchScheduler>,
+    /// Models with the same file share what is read from it.
+    weights: LoadedWeights,
     next_model: usize,
     /// How many sequences were answered in the last round.
     batched: usize,
@@ -272,7 +276,7 @@ impl Worker {
     }
 
     fn load(&mut self, options: &LoadOptions, owner: Compute) -> Result<LoadedModel, EngineError> {
-        let Engine { context, vocabulary, info } = options.load()?;
+        let Engine { context, vocabulary, info } = options.load(&mut self.weights)?;
         let id = self.next_model;
         self.next_model += 1;
         self.schedulers.insert(id, BatchScheduler::new(context, options.chunk));

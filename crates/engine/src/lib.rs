@@ -6,7 +6,7 @@
 //! - [`sequence`]: one context of a model: read, score, truncate. It implements `decode::Edge`.
 //! - [`grammar`]: texts that are held to a form
 //! - [`mod@bench`]: an engine without thread and channels, the baseline of benchmarks
-//! - `context`: the trait that each engine implements
+//! - `context`: the trait that each engine implements; `weights`: files that several models share
 //! - `llama`: llama.cpp, and the only `unsafe`; `gpu`: how many layers of a model go onto GPUs
 //! - [`onnx`]: ONNX Runtime
 //! - [`error`]: what can go wrong; `fuzzing`: doors for fuzz targets, and only for them
@@ -31,6 +31,7 @@ mod scheduler;
 pub mod sequence;
 pub mod template;
 pub mod vocabulary;
+mod weights;
 
 pub use compute::Compute;
 pub use error::EngineError;

@@ -16,6 +16,7 @@ use crate::{
     gpu, llama, onnx,
     sequence::Sequence,
     vocabulary::ModelVocabulary,
+    weights::LoadedWeights,
 };
 
 #[derive(Clone, Debug)]
@@ -105,20 +106,31 @@ impl LoadOptions {
         Sizes { cells, sequences, separate, batch: chunk, threads }
     }
 
-    /// Loads the model and allocates its caches.
-    pub(crate) fn load(&self) -> Result<Engine, EngineError> {
+    /// Loads the model, unless its weights are loaded already, and allocates its caches.
+    pub(crate) fn load(&self, loaded: &mut LoadedWeights) -> Result<Engine, EngineError> {
         match onnx::Folder::find(&self.path)? {
             Some(folder) => onnx::load(&folder, self),
-            None => self.load_gguf(),
+            None => self.load_gguf(loaded),
         }
     }
 
-    fn load_gguf(&self) -> Result<Engine, EngineError> {
+    fn weights(&self, loaded: &mut LoadedWeights) -> Result<Arc<llama::Weights>, EngineError> {
+        if let Some(weights) = loaded.find(&self.path, self.gpu_layers) {
+            tracing::info!(path = %self.path.display(), "weights are loaded already and are shared");
+            return Ok(weights);
+        }
+        let gpu_layers = gpu::layers(&self.path, self.sizes().cells, self.gpu_layers)?;
+        let weights = llama::Weights::load(&self.path, gpu_layers)
+            .map_err(|reason| EngineError::Unloadable { path: self.path.clone(), reason })?;
+        let weights = Arc::new(weights);
+        loaded.add(&self.path, gpu_layers, &weights);
+        Ok(weights)
+    }
+
+    fn load_gguf(&self, loaded: &mut LoadedWeights) -> Result<Engine, EngineError> {
         check_magic(&self.path)?;
         let path = || self.path.clone();
-        let gpu_layers = gpu::layers(&self.path, self.sizes().cells, self.gpu_layers)?;
-        let mut model = llama::Model::load(&self.path, gpu_layers)
-            .map_err(|reason| EngineError::Unloadable { path: path(), reason })?;
+        let mut model = llama::Model::new(self.weights(loaded)?);
         for adapter in &self.adapters {
             check_magic(&adapter.path)?;
             model.add_adapter(&adapter.path, adapter.scale).map_err(|reason| {

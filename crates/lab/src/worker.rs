@@ -79,7 +79,10 @@ impl Worker {
         let tokens = if alone { None } else { Some(self.tokens(messages).await?) };
         let (edge, on_error) = (tokens.as_deref(), OnCloudError::Fail);
         let prompt = &Prompt::Messages(messages.to_vec());
-        Ok(self.lease()?.introduce(Introduction { prompt, edge, on_error, grammar: None }).await?)
+        Ok(self
+            .lease()?
+            .introduce(Introduction { prompt, edge, on_error, grammar: None, origin: None })
+            .await?)
     }
 
     /// Has the edge hold these tokens and nothing else. They are read by themselves, or not at all if
@@ -171,6 +174,7 @@ impl Worker {
             alternatives: None,
             grammar: None,
             constraint: None,
+            origin: Default::default(),
         };
         let lease = self.lease.take().ok_or_else(|| Error::internal("a worker lost its seat"))?;
         Ok(lease.begin(request).await?)

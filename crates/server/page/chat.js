@@ -225,7 +225,7 @@ export class Chat {
     const { answer } = turn;
     turn.view = new TokenView(answer, `Answer ${this.#turns.indexOf(turn) + 1}`);
     turn.foot = make("div", { class: "foot" });
-    const how = [answer.choice.mode, policyName(answer.choice)].filter(Boolean).join(" · ");
+    const how = [answer.choice.pair, answer.choice.mode, policyName(answer.choice)].filter(Boolean).join(" · ");
     turn.place.replaceChildren(make("h2", { class: "who" }, "Tandem ", make("span", { class: "muted" }, how)), turn.view.element, turn.foot);
     turn.view.update();
   }

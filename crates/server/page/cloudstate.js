@@ -1,6 +1,7 @@
 // Whether the large model can be asked: a first question that has to load it looks like one that hangs.
 
 import { byId } from "./dom.js";
+import { pairOf } from "./format.js";
 import { get } from "./stream.js";
 import { Problem } from "./problems.js";
 
@@ -16,6 +17,11 @@ export class CloudState {
   #state = null;
   #running = false;
   #timer = 0;
+
+  /** `pair` names the pair whose large model it is. */
+  constructor(pair) {
+    this.pair = pair;
+  }
 
   /** What the server said just now. */
   show(state) {
@@ -38,8 +44,8 @@ export class CloudState {
   #ask = async () => {
     clearTimeout(this.#timer);
     try {
-      const { cloud_state } = await get("v1/tandem");
-      this.show(cloud_state);
+      const server = await get("v1/tandem");
+      this.show(pairOf(server, this.pair()).cloud_state);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       // The answers themselves say that the server is gone or wants a key; of the cloud nothing is known then.

@@ -24,7 +24,7 @@ function table(answer) {
 function answerText(answer) {
   const { cloud, fallback } = answer.counts;
   const sums = [
-    [answer.choice.mode, policyName(answer.choice)].filter(Boolean).join(", "),
+    [answer.choice.pair, answer.choice.mode, policyName(answer.choice)].filter(Boolean).join(", "),
     count(answer.tokens.length, "token"),
     `${cloud} from the cloud (${percent(answer.share)})`,
     fallback > 0 && `${fallback} by the device because the cloud could not be reached`,

@@ -40,6 +40,9 @@ export function pairName(server, name = (own) => own) {
   return `${name(server?.edge?.name ?? "a small model")} on this device, ${cloud}`;
 }
 
+/** What a server says of one of its pairs; without a name, or without such a pair, of its own. */
+export const pairOf = (server, name) => server.pairs?.find((pair) => pair.name === name) ?? server;
+
 /** 1 token, 2 tokens. */
 export const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 

@@ -6,7 +6,7 @@ import { Problem } from "./problems.js";
 
 /** The request for `messages` with the settings of `choice`. */
 export function request(messages, choice) {
-  const { mode, threshold, budget, router, onCloudError, maxTokens, system, form, tools } = choice;
+  const { pair, mode, threshold, budget, router, onCloudError, maxTokens, system, form, tools } = choice;
   const tandem = { mode, trace: true };
   // The bar and the router are joint's alone.
   if (mode === "joint") {
@@ -16,7 +16,7 @@ export function request(messages, choice) {
   }
   if (mode !== "small" && onCloudError) tandem.on_cloud_error = onCloudError;
   return {
-    model: `tandem-${mode}`,
+    model: `${pair ?? "tandem"}-${mode}`,
     messages: system ? [{ role: "system", content: system }, ...messages] : messages,
     stream: true,
     ...(maxTokens ? { max_tokens: maxTokens } : {}),

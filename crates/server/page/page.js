@@ -1,7 +1,7 @@
 // The page: asks the server what it is, then wires chat, comparison, figures and settings.
 
 import { byId } from "./dom.js";
-import { modelName, pairName } from "./format.js";
+import { modelName, pairName, pairOf } from "./format.js";
 import { get } from "./stream.js";
 import { askForKey, key } from "./key.js";
 import { Problem } from "./problems.js";
@@ -17,11 +17,13 @@ import { Compare } from "./compare.js";
 import { watchTokens } from "./tokens.js";
 import { watchCard, closeCard } from "./card.js";
 
+// What the server says of the pair that is chosen.
 let server = null;
+let about = null;
 let running = false;
 const prompt = byId("prompt");
-const settings = new Settings({ changed: () => compare.blank() });
-const cloud = new CloudState();
+const settings = new Settings({ changed: () => compare.blank(), pairChanged: () => use(settings.pair) });
+const cloud = new CloudState(() => settings.pair);
 const store = new Store();
 const attachment = new Attachment(() => server?.limits?.context);
 
@@ -131,7 +133,7 @@ async function meet() {
   const status = byId("status");
   status.replaceChildren();
   try {
-    server = await get("v1/tandem");
+    about = await get("v1/tandem");
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.kind === "key" && (await askForKey(key() && error.message))) return meet();
@@ -139,6 +141,13 @@ async function meet() {
     status.replaceChildren(problemNotice(error, meet));
     return;
   }
+  settings.offer(about.pairs);
+  use(settings.pair);
+}
+
+/** The next message is for this pair of the server's; undefined for its own. */
+function use(name) {
+  server = { version: about.version, ...pairOf(about, name) };
   byId("pair").textContent = pairName(server, modelName);
   byId("pair").title = pairName(server);
   settings.adopt(server);

@@ -17,8 +17,8 @@ export class Settings {
   // By the name of a router, its thresholds by share: the slider is linear in share whatever it sets.
   #tables = {};
 
-  /** `changed` is called when another comparison is chosen. */
-  constructor({ changed }) {
+  /** `changed` is called when another comparison is chosen, `pairChanged` when another pair is. */
+  constructor({ changed, pairChanged }) {
     this.changed = changed;
     this.kind = byId("bar-kind");
     this.slider = byId("bar");
@@ -31,6 +31,7 @@ export class Settings {
     this.kind.addEventListener("change", () => this.#show());
     this.modes.addEventListener("change", () => this.#show());
     byId("router").addEventListener("change", () => this.#show());
+    byId("pair-choice").addEventListener("change", () => pairChanged());
     byId("more").addEventListener("click", () => this.#toggle());
     byId("ways").addEventListener("change", () => {
       this.#show();
@@ -57,7 +58,22 @@ export class Settings {
     byId("more").setAttribute("aria-expanded", String(!this.more.hidden));
   }
 
-  /** Takes over what the server is set to. */
+  /** Offers the server's pairs, if there are several; the first is its own, and chosen unless another was. */
+  offer(pairs = []) {
+    const { pair } = this;
+    const names = pairs.map(({ name }) => name);
+    byId("pair-choice").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+    if (names.includes(pair)) byId("pair-choice").value = pair;
+    byId("pair-choice").parentElement.hidden = names.length < 2;
+  }
+
+  /** The name of the pair that is chosen; undefined for the server's own. */
+  get pair() {
+    const { value, selectedIndex } = byId("pair-choice");
+    return selectedIndex > 0 ? value : undefined;
+  }
+
+  /** Takes over what a pair of the server is set to. */
   adopt(server) {
     const policy = server.policy ?? {};
     if (typeof policy.budget === "number") {
@@ -74,18 +90,18 @@ export class Settings {
     const limit = byId("max-tokens");
     if (server.limits?.max_tokens) limit.placeholder = String(server.limits.max_tokens);
     if (server.limits?.context) limit.max = server.limits.context;
-    if (server.cloud?.place === "none") this.#alone();
+    this.#offerModes(server.cloud?.place !== "none");
     this.#show();
   }
 
   /** Without a cloud the small model is all there is. */
-  #alone() {
+  #offerModes(cloud) {
     for (const input of this.modes.querySelectorAll("input")) {
-      input.disabled = input.value !== "small";
-      input.checked = input.value === "small";
+      input.disabled = !cloud && input.value !== "small";
+      if (!cloud) input.checked = input.value === "small";
     }
-    byId("ways").querySelector("[value=budgets]").disabled = true;
-    this.modes.title = "This server runs without a cloud.";
+    byId("ways").querySelector("[value=budgets]").disabled = !cloud;
+    this.modes.title = cloud ? "" : "This server runs without a cloud.";
   }
 
   get mode() {
@@ -128,6 +144,7 @@ export class Settings {
     const policy = budget === null ? own : { budget };
     const router = byId("router").value;
     return {
+      pair: this.pair,
       mode,
       ...(mode === "joint" ? policy : {}),
       router: router && router !== this.#router ? router : undefined,

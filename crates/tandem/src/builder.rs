@@ -212,6 +212,19 @@ impl Builder {
 
     /// Finds the files and loads the router. Models are loaded by the first text that needs them.
     pub fn build(self) -> Result<Tandem, Error> {
+        self.build_with(Models::new)
+    }
+
+    /// The same for a pair beside another in one process: they share a computing thread, and whatever GGUF
+    /// files both are made of are in memory once. Caches, seats and budgets are each pair's own.
+    pub fn build_beside(self, other: &Tandem) -> Result<Tandem, Error> {
+        self.build_with(|config| Ok(Models::beside(other.pair(), config)))
+    }
+
+    fn build_with(
+        self,
+        models: impl FnOnce(PairConfig) -> Result<Models, Error>,
+    ) -> Result<Tandem, Error> {
         self.check_ranges()?;
         let store = match self.store.clone() {
             Some(store) => store,
@@ -251,7 +264,7 @@ impl Builder {
             on_error: this.ask.on_error,
         };
         let seats = this.seats.unwrap_or(1);
-        let models = Models::new(PairConfig {
+        let models = models(PairConfig {
             store,
             edge: this.edge,
             cloud: this.cloud,

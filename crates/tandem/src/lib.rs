@@ -63,7 +63,7 @@ pub use mode::Mode;
 pub use models::{CloudLocation, Models, PairConfig};
 pub use pair::{Introduction, Pair};
 pub use pool::{Admission, Lease, Owner};
-pub use request::{Grammar, Prompt, Request, ResolvedRequest};
+pub use request::{Grammar, Prompt, Request, RequestOrigin, ResolvedRequest};
 pub use router::{NamedRouter, RouterRegistry, RouterSpec, RoutingOverrides};
 pub use share::Share;
 pub use store::Store;

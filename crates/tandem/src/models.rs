@@ -64,8 +64,18 @@ impl Models {
     /// Loads nothing: a missing model is an error only when it is needed.
     pub fn new(config: PairConfig) -> Result<Self, Error> {
         let compute = Compute::start().map_err(|e| Error::Internal(e.to_string()))?;
+        Ok(Self::on(compute, config))
+    }
+
+    /// The same beside the models of another pair: one thread computes for both, because two would fight
+    /// for the cores, and a GGUF file that both are made of is loaded once.
+    pub fn beside(other: &Self, config: PairConfig) -> Self {
+        Self::on(other.compute.clone(), config)
+    }
+
+    fn on(compute: Compute, config: PairConfig) -> Self {
         let (loaded, grammars, group) = (OnceCell::new(), OnceLock::new(), OnceCell::new());
-        Ok(Self { config, compute, loaded, grammars, group, salts: OnceLock::new() })
+        Self { config, compute, loaded, grammars, group, salts: OnceLock::new() }
     }
 
     /// The name of the preset that was applied, if one was.
@@ -313,13 +323,14 @@ impl Pair for Models {
     }
 
     fn introduce(&self, cloud: &mut Clouds, to: Introduction<'_>) -> Result<(), Error> {
-        let Introduction { prompt, edge, on_error, grammar } = to;
+        let Introduction { prompt, edge, on_error, grammar, origin } = to;
         let edge = match edge {
             Some(tokens) => Some(edge_side(self.loaded()?, tokens.to_vec())),
             None => None,
         };
         let rendered = self.rendered(prompt)?;
         cloud.set_on_error(on_error);
+        cloud.set_origin(&origin.cloned().unwrap_or_default());
         let (prompt, grammar) = (prompt.clone(), grammar.cloned());
         cloud.reopen(&Opening { prompt, edge, rendered, grammar });
         Ok(())

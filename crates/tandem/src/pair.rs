@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use cloud::{CloudState, protocol::Prompt};
+use cloud::{CloudState, RequestOrigin, protocol::Prompt};
 use decode::{Cloud, Constraint, Edge, OnCloudError, Token};
 use engine::Grammar;
 
@@ -19,6 +19,8 @@ pub struct Introduction<'a> {
     pub on_error: OnCloudError,
     /// The form that the text is held to.
     pub grammar: Option<&'a Grammar>,
+    /// The request that the text is for, which a cloud elsewhere is told with every call.
+    pub origin: Option<&'a RequestOrigin>,
 }
 
 /// A small and a large model. Each is opened once for every text that is generated at the same time.

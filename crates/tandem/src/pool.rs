@@ -273,7 +273,8 @@ impl<P: Pair> Lease<P> {
         if mode != Mode::Small {
             let edge = (!alone).then_some(request.tokens.as_slice());
             let (prompt, grammar) = (&request.prompt, request.grammar.as_ref());
-            self.introduce(Introduction { prompt, edge, on_error, grammar }).await?;
+            let origin = Some(&request.origin);
+            self.introduce(Introduction { prompt, edge, on_error, grammar, origin }).await?;
         }
         let missing = || Error::Internal("a seat without its models".into());
         let state = if alone {

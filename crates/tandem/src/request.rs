@@ -1,6 +1,6 @@
 //! A request to a pair.
 
-pub use cloud::protocol::Prompt;
+pub use cloud::{RequestOrigin, protocol::Prompt};
 pub use engine::Grammar;
 
 use decode::{Constraint, Limits, Message, OnCloudError, Sampling, ThresholdPolicy, Token};
@@ -108,4 +108,6 @@ pub struct ResolvedRequest {
     pub grammar: Option<Grammar>,
     /// Holds the text to that form, from its beginning on.
     pub constraint: Option<Box<dyn Constraint>>,
+    /// By which names logs and traces know the request, also those of a cloud elsewhere.
+    pub origin: RequestOrigin,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cloud::RequestOrigin;
 use decode::{Constraint, Limits, Message, OnCloudError, Role, Sampling, SessionError, Token};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
@@ -154,6 +155,7 @@ impl<P: Pair> Tandem<P> {
             alternatives: request.alternatives,
             grammar: request.grammar,
             constraint,
+            origin: RequestOrigin::default(),
         })
     }
 

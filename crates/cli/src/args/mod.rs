@@ -66,6 +66,11 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FILE", env = "TANDEM_CONFIG")]
     pub config: Option<PathBuf>,
 
+    /// Send traces of requests to this collector of OpenTelemetry (OTLP over HTTP)
+    #[cfg(feature = "otel")]
+    #[arg(long, global = true, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otel_endpoint: Option<String>,
+
     #[command(subcommand)]
     pub command: Command,
 }
@@ -438,6 +443,10 @@ pub struct CloudArgs {
     /// least recently used session is evicted
     #[arg(long, value_name = "N", default_value = "16384", value_parser = up_to::<16_777_216>)]
     pub cache_tokens: usize,
+
+    /// How long asks under way may take to finish when the server stops
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub shutdown_limit: Duration,
 
     /// Store the samples that edges with --share-states send in this folder, for `tandem router
     /// train --objective agree`; an existing collection is continued

@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Parser};
 
 use tandem::{Mode, Share};
+use toml::Table;
 
 use super::{GenerateArgs, words};
 use crate::config::{between, count, time, up_to};
@@ -32,6 +33,43 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub allowed: AllowedArgs,
+
+    #[command(flatten)]
+    pub generate: GenerateArgs,
+
+    /// Further pairs, which only the configuration file can name.
+    #[arg(skip)]
+    pub pairs: Vec<FurtherPairArgs>,
+}
+
+/// A further pair: a table `[serve.pairs.NAME]` of the configuration file.
+#[derive(Debug)]
+pub struct FurtherPairArgs {
+    pub name: String,
+    /// As it stands in the file.
+    pub table: Table,
+    pub options: PairTableArgs,
+}
+
+/// What such a table may hold, by the long names of options. `None` is as for the server's own pair.
+#[derive(Debug, Parser)]
+#[command(name = "pair", no_binary_name = true)]
+pub struct PairTableArgs {
+    /// Texts generated at the same time by this pair
+    #[arg(long, value_parser = up_to::<256>)]
+    pub parallel: Option<usize>,
+
+    /// Requests to this pair that may wait
+    #[arg(long, value_parser = between::<0, 100_000>)]
+    pub queue: Option<usize>,
+
+    /// The largest share of tokens from this pair's cloud
+    #[arg(long)]
+    pub max_share: Option<Share>,
+
+    /// The longest that a text waits for this pair's cloud
+    #[arg(long, value_parser = time)]
+    pub max_wait: Option<Duration>,
 
     #[command(flatten)]
     pub generate: GenerateArgs,

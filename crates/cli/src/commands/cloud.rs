@@ -6,8 +6,9 @@ use anyhow::Context;
 use cloud::service::Collector;
 use engine::{Compute, LoadOptions};
 use server::{
-    cloud::{Config, LazyModel, app, run_with},
+    cloud::{Config, LazyModel, app},
     http::Keys,
+    listen::{ServerLimits, listen_with},
 };
 use tandem::{LocalCloud, Store, preset};
 use tokio::net::TcpListener;
@@ -73,7 +74,8 @@ pub async fn cloud(args: CloudArgs) -> anyhow::Result<ExitCode> {
             reason = failed => failure = Some(reason),
         }
     };
-    let served = run_with(listener, tls, app(model, config), shutdown).await;
+    let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
+    let served = listen_with(listener, tls, app(model, config), limits, shutdown).await;
     ended(served, failure, collector)
 }
 

@@ -7,11 +7,15 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ArgMatches, CommandFactory, parser::ValueSource};
+use toml::{Table, Value};
 
 use crate::{
     args::{Args, ConfigCommand},
     config::UsageError,
-    settings::{Settings, is_settable},
+    settings::{
+        Settings, is_settable,
+        pairs::{FROM_SERVER, TypedPair, typed},
+    },
 };
 
 pub fn config(command: &ConfigCommand, file: Option<&PathBuf>) -> anyhow::Result<ExitCode> {
@@ -47,17 +51,48 @@ pub fn config(command: &ConfigCommand, file: Option<&PathBuf>) -> anyhow::Result
             continue;
         }
         let source = match values.value_source(arg.get_id().as_str()) {
-            Some(ValueSource::EnvVariable) => {
-                let name = arg.get_env().map(|name| name.to_string_lossy()).unwrap_or_default();
-                format!("environment {name}")
-            }
+            Some(ValueSource::EnvVariable) => environment(arg),
             Some(_) if settings.has(command, long) => "file".into(),
             Some(_) => "default".into(),
             None => "not set".into(),
         };
         writeln!(out, "{long} = {}  # {source}", value(arg, values))?;
     }
+    if let Some(tables) = settings.pairs().and_then(Value::as_table).filter(|_| command == "serve")
+    {
+        for (name, table) in tables {
+            show_pair(&mut out, name, table.as_table())?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A further pair of a server.
+fn show_pair(out: &mut impl Write, name: &str, table: Option<&Table>) -> anyhow::Result<()> {
+    let wrong = |reason: String| UsageError(format!("[serve.pairs.{name}]: {reason}"));
+    let table = table.ok_or_else(|| wrong("it must be a table".into()))?;
+    let TypedPair { command, matches } = typed(table).map_err(wrong)?;
+    writeln!(out, "\n[serve.pairs.{name}]")?;
+    for arg in command.get_arguments() {
+        let Some(long) = arg.get_long().filter(|long| is_settable(arg) && *long != "mode") else {
+            continue;
+        };
+        let source = match matches.value_source(arg.get_id().as_str()) {
+            Some(ValueSource::CommandLine) => "file".into(),
+            Some(ValueSource::EnvVariable) => environment(arg),
+            // What the server has is shown above.
+            _ if FROM_SERVER.contains(&long) => continue,
+            Some(_) => "default".into(),
+            None => "not set".into(),
+        };
+        writeln!(out, "{long} = {}  # {source}", value(arg, &matches))?;
+    }
+    Ok(())
+}
+
+fn environment(arg: &Arg) -> String {
+    let name = arg.get_env().map(|name| name.to_string_lossy()).unwrap_or_default();
+    format!("environment {name}")
 }
 
 /// A value as it would stand in a file; keys stay secret.

@@ -191,8 +191,9 @@ async fn check_cloud(
     let tokens = tandem.tokens(Mode::Joint, prompt).await?;
     let mut lease = tandem.lease(Mode::Joint, &tokens).await?;
     let on_error = OnCloudError::Fail;
-    let clouds =
-        lease.introduce(Opening { prompt, edge: Some(&tokens), on_error, grammar: None }).await?;
+    let clouds = lease
+        .introduce(Opening { prompt, edge: Some(&tokens), on_error, grammar: None, origin: None })
+        .await?;
     let addresses = args.pair.cloud.location.addresses().unwrap_or_default();
     let (group, remotes) = clouds.each();
     let several = remotes.len() > 1;

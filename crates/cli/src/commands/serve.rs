@@ -5,16 +5,16 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use anyhow::Context;
 use axum::http::HeaderValue;
 use server::{
-    edge::{Allowed, Config, Cors, Mode, Server, ServerInfo, app},
+    edge::{Allowed, Config, Cors, FurtherPair, Mode, Server, ServerInfo, app},
     http::{BodyLimits, Keys, Quota},
     listen::{ServerLimits, listen_with},
 };
-use tandem::{CloudLocation, Models, Tandem};
+use tandem::{Builder, CloudLocation, Models, Share, Tandem};
 use tokio::net::TcpListener;
 
 use super::{ended, reload::reload_until_gone};
 use crate::{
-    args::{AllowedArgs, Command, ListenArgs, ServeArgs},
+    args::{AllowedArgs, Command, FurtherPairArgs, GenerateArgs, ListenArgs, ServeArgs},
     config::{UsageError, note_fallback},
     interrupt::{Hangups, interrupted},
     keys::{keys, stay_closed},
@@ -37,21 +37,24 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })?;
     let address = listener.local_addr()?;
     let tandem = pair(&args, args.parallel)?;
-    let models = tandem.pair().clone();
+    let own = tandem.clone();
     let loopback = address.ip().is_loopback();
     note_open(loopback, &keys);
-    let server = build(&args, tandem, keys.clone(), loopback).await?;
-    // In the background: until it is there, texts that do not ask need not wait.
-    tokio::spawn(async move {
-        if let Err(error) = models.load_cloud().await {
-            say(&format!("warning: the large model could not be loaded: {error}"));
-        }
-    });
+    let further = further_pairs(&args, &tandem).await?;
+    let mut pairs = vec![(None, own)];
+    pairs.extend(further.iter().map(|pair| (Some(pair.name.clone()), pair.tandem.clone())));
+    let server = build(&args, tandem, further, (keys.clone(), loopback)).await?;
+    tokio::spawn(load_clouds(pairs));
     say(&format!("listening on {scheme}://{address}"));
     let limits = ServerLimits { shutdown: args.shutdown_limit, ..ServerLimits::default() };
     let mut failure = None;
     let mode = args.generate.mode;
-    let reload = |command: Command| reconfigure(&server, command, mode, &keys);
+    let reload = |command: Command| -> anyhow::Result<()> {
+        let Command::Serve(next) = command else { return Ok(()) };
+        reconfigure(&server, &next, mode, &keys)?;
+        note_changed_pairs(&args.pairs, &next.pairs);
+        Ok(())
+    };
     let shutdown = async {
         tokio::select! {
             () = interrupted() => {}
@@ -71,38 +74,109 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 /// Keys, modes and the limits of keys as they are given now. The rest is read only at the start.
 fn reconfigure(
     server: &Server<Models>,
-    command: Command,
+    args: &ServeArgs,
     mode: Mode,
     now: &Keys,
 ) -> anyhow::Result<()> {
-    let Command::Serve(args) = command else { return Ok(()) };
-    let (keys, allowed) = (keys_of(&args.listening)?, allowed(&args, mode)?);
+    let (keys, allowed) = (keys_of(&args.listening)?, allowed(args, mode)?);
     stay_closed(now, &keys)?;
     server.reconfigure(&keys, allowed);
     Ok(())
 }
 
-/// The pair that is served, with this many seats.
-pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
-    // Requests choose the mode: the router is chosen in any case.
-    let builder = args.generate.builder()?.any_mode().seats(seats).queue(args.queue);
-    let mut builder = builder.max_wait(args.allowed.max_wait);
-    if let Some(share) = args.allowed.max_share {
-        builder = builder.max_share(share.value());
+/// Says that pairs stay as they were: their models are loaded.
+fn note_changed_pairs(now: &[FurtherPairArgs], next: &[FurtherPairArgs]) {
+    let tables = |pairs: &[FurtherPairArgs]| {
+        pairs.iter().map(|pair| (pair.name.clone(), pair.table.clone())).collect::<Vec<_>>()
+    };
+    if tables(now) != tables(next) {
+        tracing::warn!(
+            "[serve.pairs] changed and stays as it was: pairs are read when the server starts, so \
+             restart it for that"
+        );
     }
-    let tandem = builder.build()?;
+}
+
+/// How much one pair may do.
+struct Capacity {
+    /// Texts at once, and requests that may wait for them.
+    seats: usize,
+    queue: usize,
+    max_wait: Duration,
+    max_share: Option<Share>,
+}
+
+/// A pair whose requests choose the mode: its router is chosen in any case.
+fn builder(generate: &GenerateArgs, capacity: Capacity) -> anyhow::Result<Builder> {
+    let Capacity { seats, queue, max_wait, max_share } = capacity;
+    let builder = generate.builder()?.any_mode().seats(seats).queue(queue).max_wait(max_wait);
+    Ok(match max_share {
+        Some(share) => builder.max_share(share.value()),
+        None => builder,
+    })
+}
+
+/// The server's own pair, with this many seats.
+pub fn pair(args: &ServeArgs, seats: usize) -> anyhow::Result<Tandem> {
+    let AllowedArgs { max_wait, max_share, .. } = args.allowed;
+    let capacity = Capacity { seats, queue: args.queue, max_wait, max_share };
+    let tandem = builder(&args.generate, capacity)?.build()?;
     note_fallback(&tandem);
     Ok(tandem)
 }
 
+/// The further pairs of the configuration file. Their small models are loaded here, one after the other, so
+/// that a mistake is told with the name of its table.
+async fn further_pairs(args: &ServeArgs, own: &Tandem) -> anyhow::Result<Vec<FurtherPair<Models>>> {
+    let mut pairs = vec![];
+    for pair in &args.pairs {
+        let built = further_pair(args, pair, own).await;
+        pairs.push(built.with_context(|| format!("[serve.pairs.{}]", pair.name))?);
+    }
+    Ok(pairs)
+}
+
+async fn further_pair(
+    args: &ServeArgs,
+    pair: &FurtherPairArgs,
+    own: &Tandem,
+) -> anyhow::Result<FurtherPair<Models>> {
+    let (name, options) = (pair.name.clone(), &pair.options);
+    let capacity = Capacity {
+        seats: options.parallel.unwrap_or(args.parallel),
+        queue: options.queue.unwrap_or(args.queue),
+        max_wait: options.max_wait.unwrap_or(args.allowed.max_wait),
+        max_share: options.max_share.or(args.allowed.max_share),
+    };
+    let tandem = builder(&options.generate, capacity)?.build_beside(own)?;
+    if let Some(reason) = tandem.routers().own().fallback() {
+        say(&format!("note: the pair {name}: {reason}: using the router top1"));
+    }
+    tandem.load().await?;
+    let about = about(&options.generate, &tandem)?;
+    Ok(FurtherPair { name, tandem, about })
+}
+
+/// Loads the large models of this process, one after the other. It is done in the background: until they are
+/// there, texts that do not ask need not wait. `None` names the server's own pair.
+async fn load_clouds(pairs: Vec<(Option<String>, Tandem)>) {
+    for (name, tandem) in pairs {
+        if let Err(error) = tandem.pair().load_cloud().await {
+            let of = name.map(|name| format!(" of the pair {name}")).unwrap_or_default();
+            say(&format!("warning: the large model{of} could not be loaded: {error}"));
+        }
+    }
+}
+
+/// Serves these pairs to whoever has one of these keys; `loopback` says that only this machine can come.
 pub async fn build(
     args: &ServeArgs,
     tandem: Tandem,
-    keys: Keys,
-    loopback: bool,
+    further: Vec<FurtherPair<Models>>,
+    (keys, loopback): (Keys, bool),
 ) -> anyhow::Result<Arc<Server<Models>>> {
     let config = Config {
-        about: about(args, &tandem)?,
+        about: about(&args.generate, &tandem)?,
         keys,
         loopback,
         cors: cors(&args.listening.cors)?,
@@ -110,7 +184,7 @@ pub async fn build(
         body: BODY,
         allowed: allowed(args, args.generate.mode)?,
     };
-    Ok(Server::new(tandem, config).await?)
+    Ok(Server::with_pairs(tandem, further, config).await?)
 }
 
 /// What requests may ask for. `mode`, which they get where they ask for nothing, must be among it.
@@ -129,11 +203,11 @@ fn allowed(args: &ServeArgs, mode: Mode) -> Result<Allowed, UsageError> {
 }
 
 /// No address: callers are told of it.
-fn about(args: &ServeArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
+fn about(args: &GenerateArgs, tandem: &Tandem) -> anyhow::Result<ServerInfo> {
     let models = tandem.pair();
     let cloud = match models.location() {
         CloudLocation::None => None,
-        CloudLocation::Remote => args.generate.pair.cloud.cloud_model.clone(),
+        CloudLocation::Remote => args.pair.cloud.cloud_model.clone(),
         CloudLocation::Embedded => Some(models.cloud_name()?),
     };
     let edge = models.edge_options()?.name();

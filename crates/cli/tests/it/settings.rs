@@ -75,6 +75,43 @@ fn every_value_is_shown_with_where_it_came_from() {
 }
 
 #[test]
+fn further_pairs_are_shown_with_what_their_tables_say() {
+    let folder = Folder::with(Some(
+        "[serve]\nqueue = 7\n[serve.pairs.maths]\npair = \"qwen\"\nbudget = \"10%\"\n\
+         cloud-key = \"hunter2\"\nstrict = true\n[serve.pairs.plain]\nparallel = 2\n",
+    ));
+    let done = folder.run(&["config", "show", "serve"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let (own, pairs) = done.out.split_once("\n[serve.pairs.maths]\n").unwrap();
+    let (maths, plain) = pairs.split_once("\n[serve.pairs.plain]\n").unwrap();
+    assert!(own.contains("\nqueue = \"7\"  # file\n"), "{own}");
+    for (part, line) in [
+        // What its table says goes before the environment.
+        (maths, "pair = \"qwen\"  # file"),
+        (maths, "budget = \"10%\"  # file"),
+        (maths, "strict = \"true\"  # file"),
+        (maths, "cloud-key = \"***\"  # file"),
+        (plain, "pair = \"tiny\"  # environment TANDEM_PAIR"),
+        (plain, "parallel = \"2\"  # file"),
+        (plain, "max-tokens = \"256\"  # default"),
+    ] {
+        assert!(part.lines().any(|shown| shown == line), "{line} is not in\n{part}");
+    }
+    // What a pair has from the server is shown with the server.
+    assert!(!maths.lines().any(|line| line.starts_with("queue = ")), "{maths}");
+    assert!(!done.out.contains("hunter2"));
+    let folder = Folder::with(Some("[serve.pairs.maths]\nfrobnicate = 1\n"));
+    for words in [&["config", "show", "serve"][..], &["serve", "--listen", "192.0.2.1:1"]] {
+        let done = folder.run(words);
+        assert_eq!(done.code, Some(2), "{}", done.err);
+        assert!(done.err.contains("[serve.pairs.maths]: a pair has no option"), "{}", done.err);
+    }
+    let folder = Folder::with(Some("[run.pairs.maths]\nbudget = \"5%\"\n"));
+    let done = folder.run(&["run", "Hi"]);
+    assert!(done.code == Some(2) && done.err.contains("\"pairs\""), "{}", done.err);
+}
+
+#[test]
 fn a_command_heeds_its_file_and_what_is_typed_goes_before_it() {
     let folder = Folder::with(Some("[serve]\nmodes = \"small\"\n"));
     let done = folder.run(&["serve"]);

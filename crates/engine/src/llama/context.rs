@@ -44,7 +44,7 @@ impl Context {
             params.pooling_type = sys::LLAMA_POOLING_TYPE_NONE;
             params.kv_unified = !sizes.separate;
             params.no_perf = true;
-            NonNull::new(sys::llama_init_from_model(model.model.as_ptr(), params))
+            NonNull::new(sys::llama_init_from_model(model.pointer(), params))
                 .ok_or_else(logged_error)?
         };
         let tokens = i32::try_from(batch).map_err(|_| "the batch is too large".to_owned())?;

@@ -16,7 +16,7 @@ mod model;
 
 pub use context::Context;
 pub use header::Header;
-pub use model::Model;
+pub use model::{Model, Weights};
 
 use std::{
     cell::RefCell,

@@ -4,6 +4,7 @@ use std::{
     ffi::CStr,
     path::Path,
     ptr::{self, NonNull},
+    sync::Arc,
     thread,
 };
 
@@ -23,18 +24,29 @@ const TOKENIZE_STACK_BYTES: usize = 64 << 20;
 /// As much as a process gives its first thread.
 const LOAD_STACK_BYTES: usize = 8 << 20;
 
-pub struct Model {
-    pub(super) model: NonNull<sys::llama_model>,
+/// What is read from a model's file. Models that differ in their adapters alone can share it.
+pub struct Weights {
+    model: NonNull<sys::llama_model>,
     vocab: *const sys::llama_vocab,
+}
+
+// SAFETY: after loading, weights and vocabulary are only read. The list of adapters that llama.cpp keeps
+// with them is changed and read by the one thread alone that loads models and computes with them.
+unsafe impl Send for Weights {}
+// SAFETY: as above.
+unsafe impl Sync for Weights {}
+
+pub struct Model {
+    weights: Arc<Weights>,
     pub(super) adapters: Vec<(NonNull<sys::llama_adapter_lora>, f32)>,
 }
 
-// SAFETY: after loading, the model is only read.
+// SAFETY: as for the weights, in whose memory adapters are.
 unsafe impl Send for Model {}
 // SAFETY: as above.
 unsafe impl Sync for Model {}
 
-impl Model {
+impl Weights {
     /// Loads a GGUF file with this many layers on GPUs. Returns llama.cpp's reason if that fails.
     pub fn load(path: &Path, gpu_layers: usize) -> Result<Self, String> {
         // For some CPUs llama.cpp packs the weights anew while it loads, with a team of OpenMP threads that
@@ -55,27 +67,52 @@ impl Model {
         let model = NonNull::new(model).ok_or_else(logged_error)?;
         // SAFETY: the model is alive, and its vocabulary lives as long.
         let vocab = unsafe { sys::llama_model_get_vocab(model.as_ptr()) };
-        let loaded = Self { model, vocab, adapters: vec![] };
+        let loaded = Self { model, vocab };
         // SAFETY: the vocabulary is alive. One without tokens would abort at the first use.
         if unsafe { sys::llama_vocab_type(vocab) } == sys::LLAMA_VOCAB_TYPE_NONE {
             return Err("it has no vocabulary".into());
         }
         Ok(loaded)
     }
+}
 
-    /// Loads a LoRA adapter, which every context of the model then uses at this scale.
+impl Drop for Weights {
+    fn drop(&mut self) {
+        // SAFETY: contexts hold an `Arc` of the model, and that one of these, so none is left. Adapters
+        // are freed with them.
+        unsafe { sys::llama_model_free(self.model.as_ptr()) }
+    }
+}
+
+impl Model {
+    /// A model without adapters.
+    pub fn new(weights: Arc<Weights>) -> Self {
+        Self { weights, adapters: vec![] }
+    }
+
+    pub(super) fn pointer(&self) -> *mut sys::llama_model {
+        self.weights.model.as_ptr()
+    }
+
+    fn vocab(&self) -> *const sys::llama_vocab {
+        self.weights.vocab
+    }
+
+    /// Loads a LoRA adapter, which every context of this model then uses at this scale. Other models with
+    /// the same weights do not. It takes its memory for as long as the weights are loaded.
     pub fn add_adapter(&mut self, path: &Path, scale: f32) -> Result<(), String> {
         start()?;
         let path = c_path(path)?;
-        // SAFETY: the model is alive and borrowed mutably; the adapter is freed with it.
-        let adapter = unsafe { sys::llama_adapter_lora_init(self.model.as_ptr(), path.as_ptr()) };
+        // SAFETY: the weights are alive, and this is the thread that loads and computes; the adapter is freed
+        // with them.
+        let adapter = unsafe { sys::llama_adapter_lora_init(self.pointer(), path.as_ptr()) };
         self.adapters.push((NonNull::new(adapter).ok_or_else(logged_error)?, scale));
         Ok(())
     }
 
     pub fn hidden_len(&self) -> usize {
         // SAFETY: the model is alive.
-        usize::try_from(unsafe { sys::llama_model_n_embd_out(self.model.as_ptr()) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::llama_model_n_embd_out(self.pointer()) }).unwrap_or(0)
     }
 
     /// The bytes of its weights, and of its cache for each token of context, in half precision.
@@ -83,7 +120,7 @@ impl Model {
         let count = |n: i32| u64::try_from(n).unwrap_or(0);
         // SAFETY: the model is alive.
         unsafe {
-            let model = self.model.as_ptr();
+            let model = self.pointer();
             let (heads, caches) =
                 (sys::llama_model_n_head(model), sys::llama_model_n_head_kv(model));
             let head = count(sys::llama_model_n_embd(model)) / count(heads).max(1);
@@ -95,11 +132,11 @@ impl Model {
     /// The context the model was trained with.
     pub fn trained_context(&self) -> usize {
         // SAFETY: the model is alive.
-        usize::try_from(unsafe { sys::llama_model_n_ctx_train(self.model.as_ptr()) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::llama_model_n_ctx_train(self.pointer()) }).unwrap_or(0)
     }
 
     fn tokens(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {
-        let tokens = guard::tokenize(self.vocab, text, special)?;
+        let tokens = guard::tokenize(self.vocab(), text, special)?;
         Ok(tokens.into_iter().map(|t| Token(t.cast_unsigned())).collect())
     }
 
@@ -132,30 +169,30 @@ impl Tokenizer for Model {
     /// an edge of the text where there is none.
     fn cuts(&self) -> bool {
         // SAFETY: the vocabulary is alive.
-        (unsafe { sys::llama_vocab_type(self.vocab) }) == sys::LLAMA_VOCAB_TYPE_BPE
+        (unsafe { sys::llama_vocab_type(self.vocab()) }) == sys::LLAMA_VOCAB_TYPE_BPE
     }
 
     fn piece(&self, token: Token, special: bool) -> Vec<u8> {
         let Some(id) = self.id(token) else { return vec![] };
         filled(64, |bytes: *mut u8, room| {
             // SAFETY: the id is inside the vocabulary, the buffer has its true length.
-            unsafe { sys::llama_token_to_piece(self.vocab, id, bytes.cast(), room, 0, special) }
+            unsafe { sys::llama_token_to_piece(self.vocab(), id, bytes.cast(), room, 0, special) }
         })
     }
 
     fn is_end(&self, token: Token) -> bool {
         // SAFETY: the id is inside the vocabulary.
-        self.id(token).is_some_and(|id| unsafe { sys::llama_vocab_is_eog(self.vocab, id) })
+        self.id(token).is_some_and(|id| unsafe { sys::llama_vocab_is_eog(self.vocab(), id) })
     }
 
     fn spelling(&self, token: Token) -> (Vec<u8>, u32) {
         let Some(id) = self.id(token) else { return (vec![], 0) };
         // SAFETY: the id is inside the vocabulary, whose strings live as long as the model.
         unsafe {
-            let text = sys::llama_vocab_get_text(self.vocab, id);
+            let text = sys::llama_vocab_get_text(self.vocab(), id);
             let text =
                 if text.is_null() { vec![] } else { CStr::from_ptr(text).to_bytes().to_vec() };
-            let attributes = sys::llama_vocab_get_attr(self.vocab, id);
+            let attributes = sys::llama_vocab_get_attr(self.vocab(), id);
             // llama.cpp marks some ordinary tokens as control tokens by their spelling (`</s>`).
             // The fingerprint must depend on the file alone, so that mark is removed.
             let ordinary = attributes
@@ -168,27 +205,28 @@ impl Tokenizer for Model {
 
     fn beginning(&self) -> (Option<Token>, bool) {
         // SAFETY: the vocabulary is alive.
-        let (bos, add) =
-            unsafe { (sys::llama_vocab_bos(self.vocab), sys::llama_vocab_get_add_bos(self.vocab)) };
+        let (bos, add) = unsafe {
+            (sys::llama_vocab_bos(self.vocab()), sys::llama_vocab_get_add_bos(self.vocab()))
+        };
         (u32::try_from(bos).ok().map(Token), add)
     }
 
     fn end(&self) -> Option<Token> {
         // SAFETY: the vocabulary is alive.
-        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok().map(Token)
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab()) }).ok().map(Token)
     }
 
     fn chat_template(&self) -> Option<String> {
         // SAFETY: the model is alive; the string it returns lives as long.
         unsafe {
-            let text = sys::llama_model_chat_template(self.model.as_ptr(), ptr::null());
+            let text = sys::llama_model_chat_template(self.pointer(), ptr::null());
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
     }
 
     fn vocabulary_len(&self) -> usize {
         // SAFETY: the vocabulary is alive.
-        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::llama_vocab_n_tokens(self.vocab()) }).unwrap_or(0)
     }
 }
 
@@ -222,11 +260,4 @@ fn filled<T: Clone + Default>(length: usize, fill: impl Fn(*mut T, i32) -> i32) 
         }
     }
     vec![]
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        // SAFETY: contexts hold an `Arc` of the model, so none is left.
-        unsafe { sys::llama_model_free(self.model.as_ptr()) }
-    }
 }

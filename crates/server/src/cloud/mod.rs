@@ -22,8 +22,7 @@ use tokio::net::TcpListener;
 use self::metrics::Metrics;
 use crate::{
     http::{self, Access, Keys},
-    listen::{ServerLimits, listen_with},
-    tls::Tls,
+    listen::{ServerLimits, listen},
 };
 pub use ::cloud::service::LazyModel;
 
@@ -76,6 +75,7 @@ pub fn app(model: LazyModel, config: Config) -> Router {
         .layer(middleware::from_fn_with_state(requests, http::metrics::count))
         .layer(middleware::from_fn_with_state(access, http::access::check_host))
         .with_state(server)
+        .layer(middleware::from_fn(http::request_id::name))
 }
 
 /// Serves until `shutdown`; what runs then is finished, within limits.
@@ -84,15 +84,5 @@ pub async fn run(
     app: Router,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    run_with(listener, None, app, shutdown).await
-}
-
-/// The same, encrypted where there is a certificate.
-pub async fn run_with(
-    listener: TcpListener,
-    tls: Option<Tls>,
-    app: Router,
-    shutdown: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    listen_with(listener, tls, app, ServerLimits::default(), shutdown).await
+    listen(listener, app, ServerLimits::default(), shutdown).await
 }

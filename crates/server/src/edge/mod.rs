@@ -6,6 +6,7 @@
 //! - [`http`]: who may come in, bodies, the shape of errors; `browser`: what browsers
 //!   are told
 //! - `request`: what is asked, read and then checked
+//! - `pairs`: the pairs that are served, by the names of their models
 //! - `writer`: takes a seat of the pair and makes the texts in a task of its own
 //! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
 //! - `apis`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
@@ -18,6 +19,7 @@ mod browser;
 pub mod config;
 mod error;
 mod metrics;
+pub mod pairs;
 mod request;
 mod routes;
 mod schema;
@@ -32,15 +34,19 @@ use axum::{
 };
 
 pub use config::{Allowed, CloudLocation, Config, Cors, Defaults, Mode, ServerInfo};
+pub use pairs::FurtherPair;
 use tandem::{Pair, Tandem};
 
-use self::metrics::Metrics;
+use self::{
+    metrics::Metrics,
+    pairs::{OWN, Pairs, ServedPair},
+};
 use crate::http::{self, Access, Keys, Quotas, quota::QuotaCheck};
 
 /// What the routes share.
 pub struct Server<P: Pair> {
     config: Config,
-    tandem: Tandem<P>,
+    pairs: Pairs<P>,
     metrics: Metrics,
     /// Modes that requests may have now.
     modes: RwLock<Arc<[Mode]>>,
@@ -50,10 +56,37 @@ pub struct Server<P: Pair> {
 impl<P: Pair> Server<P> {
     /// Serves a pair. Its small model is loaded and every seat opened before the first request.
     pub async fn new(tandem: Tandem<P>, config: Config) -> Result<Arc<Self>, tandem::Error> {
-        tandem.load().await?;
+        Self::with_pairs(tandem, vec![], config).await
+    }
+
+    /// Serves further pairs besides, each under its own name. Their small models are loaded here too, so
+    /// that what cannot be served is an error before anything is.
+    pub async fn with_pairs(
+        own: Tandem<P>,
+        further: Vec<FurtherPair<P>>,
+        config: Config,
+    ) -> Result<Arc<Self>, tandem::Error> {
+        let metrics = Metrics::default();
+        let served = |name: String, tandem, about| {
+            let metrics = metrics.of_pair(&name);
+            ServedPair { name, tandem, about, metrics }
+        };
+        for (at, pair) in further.iter().enumerate() {
+            pairs::check_name(&pair.name).map_err(tandem::Error::Usage)?;
+            if further[..at].iter().any(|earlier| earlier.name == pair.name) {
+                let reason = format!("two pairs are named {:?}", pair.name);
+                return Err(tandem::Error::Usage(reason));
+            }
+        }
+        let own = served(OWN.to_owned(), own, config.about.clone());
+        let further = further.into_iter().map(|pair| served(pair.name, pair.tandem, pair.about));
+        let pairs = Pairs::new(own, further);
+        for pair in pairs.iter() {
+            pair.tandem.load().await?;
+        }
         let quotas = Arc::new(Quotas::new(config.allowed.quota));
         let modes = RwLock::new(listed(&config.allowed));
-        Ok(Arc::new(Self { config, tandem, metrics: Metrics::default(), modes, quotas }))
+        Ok(Arc::new(Self { config, pairs, metrics, modes, quotas }))
     }
 
     /// Lets in whoever has one of these keys, and allows this, from the next request on. What is under
@@ -69,19 +102,33 @@ impl<P: Pair> Server<P> {
         self.modes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The pairs in the modes that requests may have now: the models that lists tell.
+    fn models(&self) -> impl Iterator<Item = (&ServedPair<P>, Mode)> {
+        let modes = self.modes();
+        let all = self.pairs.iter().flat_map(|pair| Mode::ALL.map(|mode| (pair, mode)));
+        all.filter(move |(_, mode)| modes.contains(mode))
+    }
+
+    /// One of these by its name.
+    fn model(&self, name: &str) -> Option<(&ServedPair<P>, Mode)> {
+        self.pairs.find(name).filter(|(_, mode)| self.modes().contains(mode))
+    }
+
     /// Seats that are taken.
     pub fn running(&self) -> usize {
-        self.tandem.running()
+        self.pairs.running()
     }
 
     /// Waits until a model cannot be used any more, and says why.
     pub async fn failure(&self) -> String {
-        self.tandem.failure().await
+        self.pairs.failure().await
     }
 
-    /// Starts no new text, and closes its sessions at the cloud.
+    /// Starts no new text, and closes its sessions at the clouds.
     pub async fn close(&self) {
-        self.tandem.close().await;
+        for pair in self.pairs.iter() {
+            pair.tandem.close().await;
+        }
     }
 }
 

@@ -6,16 +6,18 @@
 use std::{pin::pin, sync::Arc};
 
 use decode::{Accepted, Constraint, FinishReason, Span, Times, Token};
-use tandem::{Generation, Lease, Mode, Owner, Pair, ResolvedRequest};
+use tandem::{Generation, Lease, Mode, Owner, Pair, RequestOrigin, ResolvedRequest};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until, timeout, timeout_at},
 };
+use tracing::Instrument;
 
-use super::{Server, request::GenerationRequest, summary::Summary};
+use super::{Server, metrics::PairMetrics, request::GenerationRequest, summary::Summary};
 use crate::http::{
     ApiError,
     quota::{self, KeyId},
+    request_id,
     room::AnswerRoom,
 };
 
@@ -62,17 +64,18 @@ pub async fn start<P: Pair>(
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
 ) -> Result<Started, ApiError> {
+    let tandem = server.pairs.get(request.pair).tandem.clone();
     // What cannot fit is refused at once; no prompt is read before there is a seat.
-    request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
-    let largest = request.answer_bytes(server.tandem.pair().context())?;
+    request.prompts.iter().try_for_each(|prompt| tandem.check_size(prompt))?;
+    let largest = request.answer_bytes(tandem.pair().context())?;
     let caller = quota::caller();
     let form = request.grammar.is_some() || !request.biases.is_empty();
     request.mode.check(&request.sampling, form)?;
     let time = server.config.time;
-    let admitted = async { Ok::<_, ApiError>(server.tandem.admit().await?) };
+    let admitted = async { Ok::<_, ApiError>(tandem.admit().await?) };
     let compiled = async {
         let Some(grammar) = &request.grammar else { return Ok(None) };
-        match timeout(time, server.tandem.constraint(grammar)).await {
+        match timeout(time, tandem.constraint(grammar)).await {
             Ok(made) => Ok(Some(made?)),
             Err(_) => Err(ApiError::too_slow(time)),
         }
@@ -88,16 +91,20 @@ pub async fn start<P: Pair>(
     };
     let mut prompts = vec![];
     for prompt in &request.prompts {
-        prompts.push(server.tandem.tokens(request.mode, prompt).await?);
+        prompts.push(tandem.tokens(request.mode, prompt).await?);
     }
     let first = prompts.first().map_or(&[][..], Vec::as_slice);
     let lease = admission.lease(request.mode, first, Owner(caller.0 as u64)).await?;
     let (sender, events) = mpsc::channel(CHANNEL_CAPACITY);
-    tokio::spawn(async move {
+    let origin = request_id::origin();
+    let writing = async move {
         let deadline = Instant::now() + server.config.time;
-        let writer = Writer { server, request, caller, constraint, events: sender, deadline };
+        let events = sender;
+        let writer = Writer { server, request, caller, origin, constraint, events, deadline };
         writer.write_all(lease, &prompts).await;
-    });
+    };
+    // What is logged there belongs to this request, also behind the beginning of its answer.
+    tokio::spawn(writing.in_current_span());
     Ok(Started { events, room })
 }
 
@@ -105,6 +112,7 @@ struct Writer<P: Pair> {
     server: Arc<Server<P>>,
     request: Arc<GenerationRequest>,
     caller: KeyId,
+    origin: RequestOrigin,
     constraint: Option<Box<dyn Constraint>>,
     events: mpsc::Sender<Event>,
     deadline: Instant,
@@ -124,6 +132,11 @@ impl<E: Into<ApiError>> From<E> for Stop {
 }
 
 impl<P: Pair> Writer<P> {
+    /// The figures of the pair that writes.
+    fn metrics(&self) -> &PairMetrics {
+        &self.server.pairs.get(self.request.pair).metrics
+    }
+
     async fn write_all(self, mut lease: Lease<P>, prompts: &[Vec<Token>]) {
         let mut text = 0;
         for (prompt, tokens) in prompts.iter().enumerate() {
@@ -137,7 +150,7 @@ impl<P: Pair> Writer<P> {
                         return;
                     }
                     Err(Stop::Gone) => {
-                        self.server.metrics.cancelled();
+                        self.metrics().cancelled();
                         return;
                     }
                 }
@@ -155,11 +168,12 @@ impl<P: Pair> Writer<P> {
         tokens: &[Token],
     ) -> Result<Option<Lease<P>>, Stop> {
         let Some(request) = self.request.resolved(prompt, choice, tokens) else { return Ok(None) };
-        let request = ResolvedRequest { constraint: self.constraint.clone(), ..request };
+        let (constraint, origin) = (self.constraint.clone(), self.origin.clone());
+        let request = ResolvedRequest { constraint, origin, ..request };
         let mut generation = lease.begin(request).await?;
         let followed = self.follow(text, &mut generation).await;
         let stats = generation.transcript().stats();
-        self.server.metrics.text(&stats);
+        self.metrics().text(&stats);
         self.server.quotas.charge(self.caller, stats.cloud_tokens);
         followed?;
         let ending = Box::new(ending(&generation));
@@ -186,7 +200,7 @@ impl<P: Pair> Writer<P> {
             let now = Instant::now();
             let since = last.replace(now);
             let took = now.saturating_duration_since(since.unwrap_or(started));
-            self.server.metrics.span(since.is_none(), took);
+            self.metrics().span(since.is_none(), took);
             let tokens = whole(span, generation.transcript().shown());
             if !tokens.is_empty() {
                 self.send(Event::Tokens { text, tokens }).await?;

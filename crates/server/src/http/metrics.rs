@@ -8,7 +8,11 @@ use axum::{
 };
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        histogram::Histogram,
+    },
     registry::{Metric, Registry, Unit},
 };
 
@@ -36,6 +40,32 @@ pub fn seconds(registry: &mut Registry, name: &str, help: &str, buckets: &[f64])
     let histogram = Histogram::new(buckets.iter().copied());
     registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
     histogram
+}
+
+/// Histograms with the same buckets, by so many labels.
+pub type HistogramFamily<const LABELS: usize> =
+    Family<[(&'static str, String); LABELS], Histogram, Buckets>;
+
+/// The upper bounds of a histogram's buckets.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// New histograms of seconds, by labels, that the registry shows.
+pub fn seconds_by<const LABELS: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    buckets: &'static [f64],
+) -> HistogramFamily<LABELS> {
+    let family = Family::new_with_constructor(Buckets(buckets));
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
 }
 
 /// Counts a request once it is answered, or once its stream has begun. Its route is the one in the

@@ -5,6 +5,7 @@
 //! - [`error`]: the one shape errors have, and their statuses
 //! - [`metrics`]: requests counted by route, and the text Prometheus reads
 //! - [`quota`]: what each key may use in a minute; [`room`]: memory for answers until they are taken
+//! - [`request_id`]: a name for every request; `traces`: its place in a trace, with the feature `otel`
 
 pub mod access;
 pub mod body;
@@ -13,6 +14,8 @@ pub mod metrics;
 pub mod quota;
 pub mod request_id;
 pub mod room;
+#[cfg(feature = "otel")]
+mod traces;
 
 pub use access::{Access, EmptyKey, Keys};
 pub use body::BodyLimits;

@@ -1,14 +1,15 @@
-//! A name for every request, in its answer and in the log.
+//! A name for every request, in its answer, in the log, and in the log of a cloud that is asked for it.
 
 use std::time::Instant;
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::HeaderValue,
+    http::{HeaderMap, HeaderValue},
     middleware::Next,
     response::Response,
 };
-use tracing::Instrument;
+use cloud::RequestOrigin;
+use tracing::{Instrument, Span};
 
 use crate::random::random_id;
 
@@ -16,6 +17,15 @@ const NAME: &str = "x-request-id";
 
 /// The longest name that a caller may give.
 const MAX_LENGTH: usize = 128;
+
+tokio::task_local! {
+    static ORIGIN: RequestOrigin;
+}
+
+/// By which names logs and traces know the request that this task answers.
+pub fn origin() -> RequestOrigin {
+    ORIGIN.try_with(Clone::clone).unwrap_or_default()
+}
 
 /// Takes the caller's name for a request, or makes one; logs the answer under it.
 pub async fn name(request: Request, next: Next) -> Response {
@@ -27,8 +37,12 @@ pub async fn name(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
     let started = Instant::now();
-    let span = tracing::info_span!("request", id);
-    let mut response = next.run(request).instrument(span).await;
+    // Of the highest level, because a warning has to tell its request even where nothing else is logged.
+    let span = tracing::error_span!("request", id);
+    let traceparent = traceparent(&span, request.headers());
+    let origin = RequestOrigin { id: Some(id.clone()), traceparent };
+    let answering = ORIGIN.scope(origin, next.run(request));
+    let mut response = answering.instrument(span).await;
     let status = response.status().as_u16();
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
     // A stream is answered when it begins.
@@ -38,4 +52,14 @@ pub async fn name(request: Request, next: Next) -> Response {
         response.headers_mut().insert(NAME, value);
     }
     response
+}
+
+#[cfg(feature = "otel")]
+fn traceparent(span: &Span, headers: &HeaderMap) -> Option<String> {
+    super::traces::join(span, headers)
+}
+
+#[cfg(not(feature = "otel"))]
+fn traceparent(_: &Span, _: &HeaderMap) -> Option<String> {
+    None
 }

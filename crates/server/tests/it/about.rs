@@ -65,19 +65,22 @@ async fn figures_add_up() {
     };
     let stats = &answer["tandem"]["stats"];
     assert_eq!(
-        value("tandem_tokens_total{source=\"cloud\"}"),
+        value("tandem_tokens_total{pair=\"tandem\",source=\"cloud\"}"),
         stats["cloud_tokens"].as_f64().unwrap()
     );
-    assert_eq!(value("tandem_asks_total"), stats["asks"].as_f64().unwrap());
-    assert_eq!(value("tandem_sent_bytes_total"), stats["sent_bytes"].as_f64().unwrap());
+    assert_eq!(value("tandem_asks_total{pair=\"tandem\"}"), stats["asks"].as_f64().unwrap());
     assert_eq!(
-        value("tandem_prefilled_tokens_total{side=\"edge\"}"),
+        value("tandem_sent_bytes_total{pair=\"tandem\"}"),
+        stats["sent_bytes"].as_f64().unwrap()
+    );
+    assert_eq!(
+        value("tandem_prefilled_tokens_total{pair=\"tandem\",side=\"edge\"}"),
         stats["edge_prefilled"].as_f64().unwrap()
     );
     assert_eq!(value("tandem_requests_total{route=\"/v1/chat/completions\",status=\"200\"}"), 1.0);
     assert_eq!(value("tandem_requests_total{route=\"/v1/chat/completions\",status=\"400\"}"), 1.0);
     assert_eq!(value("tandem_requests_total{route=\"other\",status=\"404\"}"), 1.0);
-    assert_eq!(value("tandem_time_to_first_token_seconds_count"), 1.0);
-    assert_eq!(value("tandem_running"), 0.0);
+    assert_eq!(value("tandem_time_to_first_token_seconds_count{pair=\"tandem\"}"), 1.0);
+    assert_eq!(value("tandem_running{pair=\"tandem\"}"), 0.0);
     assert!(text.ends_with("# EOF\n"));
 }

@@ -14,6 +14,7 @@ mod load;
 mod logs;
 mod mixed;
 mod operations;
+mod pairs;
 mod scripted;
 mod serial;
 mod several;

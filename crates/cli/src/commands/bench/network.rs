@@ -177,7 +177,7 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         let edge_tokens = Some(tokens.as_slice());
         pair.introduce(
             &mut remote,
-            Introduction { prompt, edge: edge_tokens, on_error, grammar: None },
+            Introduction { prompt, edge: edge_tokens, on_error, grammar: None, origin: None },
         )?;
         texts.push(bench.record(&mut edge, &mut remote, tokens, &policy).await?);
         lab::Progress::step(&progress);

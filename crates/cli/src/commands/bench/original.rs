@@ -31,7 +31,8 @@ impl Models {
     fn introduce(&mut self, messages: &[Message]) -> anyhow::Result<Vec<Token>> {
         let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
         let tokens = self.pair.tokens(prompt)?;
-        let to = Introduction { prompt, edge: Some(&tokens), on_error, grammar: None };
+        let to =
+            Introduction { prompt, edge: Some(&tokens), on_error, grammar: None, origin: None };
         self.pair.introduce(&mut self.cloud, to)?;
         Ok(tokens)
     }

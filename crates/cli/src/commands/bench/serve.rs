@@ -73,7 +73,7 @@ pub async fn serve(args: BenchServeArgs) -> anyhow::Result<()> {
     let serve = ServeArgs { parallel: args.chats, ..args.serve };
     // Texts in process are made on the same pair, when the server has nothing to do.
     let tandem = pair(&serve, args.chats)?;
-    let server = build(&serve, tandem.clone(), Keys::default(), true).await?;
+    let server = build(&serve, tandem.clone(), vec![], (Keys::default(), true)).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1/chat/completions", listener.local_addr()?);
     tokio::spawn(listen(listener, app(&server), ServerLimits::default(), std::future::pending()));

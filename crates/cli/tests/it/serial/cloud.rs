@@ -3,7 +3,8 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    io::Write,
+    net::{TcpListener, TcpStream},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use std::{
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 
-use crate::common::{Cloud, Done, SMALL, count, run, slow_network::SlowNetwork, tandem};
+use crate::common::{Cloud, Done, SMALL, count, interrupt, run, slow_network::SlowNetwork, tandem};
 
 const NOWHERE: &str = "http://127.0.0.1:9";
 
@@ -281,4 +282,23 @@ fn a_real_network_with_delay() {
     // Finding out who answers opens a few at once.
     let connections = network.connections();
     assert!((connections as f64) < asks / 2.0, "{connections} connections for {asks} asks");
+}
+
+/// A request whose body never comes is waited for when the server stops, and for no longer than is allowed.
+#[test]
+fn a_cloud_that_stops_waits_for_what_is_under_way_as_long_as_it_may() {
+    let mut cloud = Cloud::start(&["--cloud-model", SMALL, "--shutdown-limit", "1s"]);
+    let address = cloud.url.trim_start_matches("http://");
+    let mut socket = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "POST /v1/sessions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: 100\r\n\r\n{{"
+    );
+    socket.write_all(request.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    interrupt(&cloud.child);
+    assert_eq!(cloud.child.wait().unwrap().code(), Some(0));
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(10), "{took:?}");
 }

@@ -267,3 +267,81 @@ fn the_log_is_json_where_that_is_wanted() {
     assert_eq!((&answered["status"], &answered["route"]), (&200.into(), &"/v1/models".into()));
     assert!(answered["timestamp"].is_string() && answered["milliseconds"].is_u64(), "{answered:?}");
 }
+
+#[test]
+fn further_pairs_of_the_file_are_served_under_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tandem.toml");
+    let config = |more: &str| {
+        let text = format!(
+            "[serve.pairs.quiz]\npreset = \"commonsenseqa\"\noffline = true\n\
+             [serve.pairs.brief]\noffline = true\nmax-tokens = 2\n{more}"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    config("");
+    let typed = ["--listen", "127.0.0.1:0", "--config", file.to_str().unwrap(), "-v"];
+    let server = Server::start(&typed);
+    let about: Value =
+        serde_json::from_str(&curl(&[&format!("{}/v1/tandem", server.url)])).unwrap();
+    let told: Vec<_> = about["pairs"].as_array().unwrap().iter().collect();
+    let names: Vec<_> = told.iter().map(|pair| pair["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tandem", "brief", "quiz"]);
+    assert_eq!(
+        (&told[2]["preset"], &told[2]["cloud"]["place"]),
+        (&"commonsenseqa".into(), &"none".into())
+    );
+    // The context is the server's, the limit on tokens the pair's own.
+    assert_eq!(
+        (&told[1]["limits"]["context"], &told[1]["limits"]["max_tokens"]),
+        (&1024.into(), &2.into())
+    );
+    let answer = |model: &str| -> Value {
+        let body = format!(
+            r#"{{"model":"{model}","max_tokens":12,"temperature":0,
+                "messages":[{{"role":"user","content":"Where would you find a mine? Answer in one word."}}]}}"#
+        );
+        let url = format!("{}/v1/chat/completions", server.url);
+        serde_json::from_str(&curl(&["-H", "Content-Type: application/json", "-d", &body, &url]))
+            .unwrap()
+    };
+    let text =
+        |answer: &Value| answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    let (own, quiz) = (answer("tandem-small"), answer("quiz-small"));
+    assert_eq!((&own["model"], &quiz["model"]), (&"tandem-small".into(), &"quiz-small".into()));
+    // The same weights, once with the preset's adapter: they are in memory once, and write another text.
+    assert_ne!(text(&own), text(&quiz));
+    let said: Vec<String> = server.said.try_iter().collect();
+    let shared =
+        said.iter().filter(|line| line.contains("weights are loaded already and are shared"));
+    assert!(shared.count() >= 2, "{said:?}");
+    assert!(answer("quiz-large")["error"]["message"].as_str().unwrap().contains("no cloud here"));
+    assert_eq!(answer("physics-small")["error"]["code"], "model_not_found");
+
+    config("[serve.pairs.late]\noffline = true\n");
+    hang_up(&server.child);
+    let line = loop {
+        let line = server.said.recv_timeout(Duration::from_secs(10)).unwrap();
+        if line.contains("[serve.pairs]") {
+            break line;
+        }
+    };
+    assert!(line.contains("restart it"), "{line}");
+    assert_eq!(answer("late-small")["error"]["code"], "model_not_found");
+}
+
+#[test]
+fn a_pair_that_cannot_be_loaded_is_named_before_anything_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tandem.toml");
+    std::fs::write(&file, "[serve.pairs.quiz]\nedge-model = \"/nowhere/quiz.gguf\"\n").unwrap();
+    let typed =
+        ["serve", "--listen", "127.0.0.1:0", "--offline", "--config", file.to_str().unwrap()];
+    let done = run(&typed);
+    assert!(done.code != Some(0) && !done.err.contains("listening"), "{}", done.err);
+    assert!(
+        done.err.contains("[serve.pairs.quiz]: ") && done.err.contains("quiz.gguf"),
+        "{}",
+        done.err
+    );
+}

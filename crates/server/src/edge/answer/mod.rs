@@ -93,7 +93,7 @@ impl<S: Shape> Answer<S> {
             choice
         };
         let choices = texts.into_iter().enumerate().map(choice).collect();
-        let (id, model) = (self.id.clone(), self.request.model);
+        let (id, model) = (self.id.clone(), self.request.model.clone());
         let (object, created) = (S::OBJECT, self.created);
         Ok(Completion { id, object, created, model, choices, usage, tandem })
     }
@@ -112,7 +112,7 @@ impl<S: Shape> Answer<S> {
             id: self.id.clone(),
             object: S::CHUNK_OBJECT,
             created: self.created,
-            model: self.request.model,
+            model: self.request.model.clone(),
             choices: choice.into_iter().collect(),
             usage: self.counts_usage().then_some(None),
             tandem: None,

@@ -15,7 +15,7 @@ pub struct Completion<C> {
     pub object: &'static str,
     /// Seconds since 1970.
     pub created: u64,
-    pub model: &'static str,
+    pub model: String,
     pub choices: Vec<C>,
     pub usage: Usage,
     /// What the text tells of itself. Of several texts, each choice has its own.
@@ -31,7 +31,7 @@ pub struct CompletionChunk<C> {
     pub object: &'static str,
     /// Seconds since 1970.
     pub created: u64,
-    pub model: &'static str,
+    pub model: String,
     /// One, or none in the chunk that counts tokens.
     pub choices: Vec<C>,
     /// Where `stream_options.include_usage` asks for it: null, and in the last chunk the count.

@@ -56,11 +56,11 @@ impl Chat {
 async fn answer<A: ApiShape, P: Pair>(
     server: Arc<Server<P>>,
     chat: Chat,
-    shape: impl FnOnce(&'static str) -> A,
+    shape: impl FnOnce(String) -> A,
 ) -> Result<Response, ApiError> {
     let request = Arc::new(chat.checked(&server.checks())?);
     let Started { events, room } = writer::start(server, request.clone()).await?;
-    let shape = shape(request.model);
+    let shape = shape(request.model.clone());
     match request.delivery {
         Delivery::Whole => tell::whole(shape, request.tools, events, room).await,
         Delivery::Stream { .. } => tell::stream(shape, request.tools, events).await,

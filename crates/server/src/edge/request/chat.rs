@@ -40,8 +40,9 @@ pub fn checked(
     let choice = tools::choice(conversation.tool_choice.take(), &offered)?;
     let several = conversation.parallel_tool_calls.unwrap_or(true);
     let offered = if choice.is_some() { offered } else { vec![] };
-    let messages = render(turns(conversation)?, &offered, &checks.defaults.system);
-    let request = common::request(parameters, checks)?;
+    let named = checks.named(parameters.model.as_deref())?;
+    let messages = render(turns(conversation)?, &offered, &named.pair.defaults.system);
+    let request = common::request(parameters, checks, named)?;
     let form = format::only_one(format, request.grammar)?;
     let grammar = match (&choice, &form) {
         (None, _) => form,

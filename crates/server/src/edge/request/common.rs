@@ -11,7 +11,10 @@ use super::{
 };
 use ::tandem::{Defaults, Grammar, Mode, RouterRegistry, RoutingOverrides};
 
-use crate::http::ApiError;
+use crate::{
+    edge::pairs::{PairId, model_name, parse_model},
+    http::ApiError,
+};
 
 /// The most stop strings, and the longest.
 const MAX_STOPS: usize = 16;
@@ -26,29 +29,75 @@ const MAX_BIASES: usize = 1024;
 /// What requests are checked against.
 #[derive(Debug)]
 pub struct Checks<'a> {
-    pub defaults: &'a Defaults,
-    pub routers: &'a RouterRegistry,
+    /// The pairs that are served; the first is for requests that name none.
+    pub pairs: Vec<PairChecks<'a>>,
     /// Modes that requests may have.
     pub modes: Arc<[Mode]>,
 }
 
-impl Checks<'_> {
+/// What requests to one pair are checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct PairChecks<'a> {
+    pub id: PairId,
+    pub name: &'a str,
+    pub defaults: &'a Defaults,
+    pub routers: &'a RouterRegistry,
+}
+
+/// What the name of a model stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub pair: PairChecks<'a>,
+    /// `None` where no model is named.
+    mode: Option<Mode>,
+}
+
+impl<'a> Checks<'a> {
+    /// The pair and the mode of a request, by the name of its model.
+    pub fn named(&self, model: Option<&str>) -> Result<Named<'a>, ApiError> {
+        let found = match model {
+            None => self.pairs.first().map(|pair| Named { pair: *pair, mode: None }),
+            Some(model) => parse_model(model).and_then(|(name, mode)| {
+                let pair = self.pairs.iter().find(|pair| pair.name == name)?;
+                Some(Named { pair: *pair, mode: Some(mode) })
+            }),
+        };
+        found.ok_or_else(|| {
+            let model = model.unwrap_or_default();
+            let pairs = self.pairs.iter();
+            let known: Vec<_> = pairs.flat_map(|pair| self.models(pair.name)).collect();
+            let known = known.join(", ");
+            let message = format!("there is no model {model:?} here: there are {known}");
+            let error = ApiError::new(StatusCode::NOT_FOUND, message);
+            error.param("model").code("model_not_found")
+        })
+    }
+
+    /// A pair in the modes that requests may have.
+    fn models(&self, pair: &str) -> impl Iterator<Item = String> {
+        self.modes.iter().map(move |&mode| model_name(pair, mode))
+    }
+
     /// What the operator does not allow, whatever a request asks for.
-    fn allowed(&self, mode: Mode, budget: Option<f32>) -> Result<(), ApiError> {
+    fn allowed(
+        &self,
+        pair: PairChecks<'_>,
+        mode: Mode,
+        budget: Option<f32>,
+    ) -> Result<(), ApiError> {
         let refused = |param: &str, message: String| {
             Err(ApiError::new(StatusCode::FORBIDDEN, message).param(param).code("not_allowed"))
         };
+        let model = model_name(pair.name, mode);
         if !self.modes.contains(&mode) {
-            let names = self.modes.iter().map(|mode| mode.model()).collect::<Vec<_>>().join(", ");
-            return refused("model", format!("{} is not allowed here: use {names}", mode.model()));
+            let names = self.models(pair.name).collect::<Vec<_>>().join(", ");
+            return refused("model", format!("{model} is not allowed here: use {names}"));
         }
-        let Some(limit) = self.routers.limit() else { return Ok(()) };
+        let Some(limit) = pair.routers.limit() else { return Ok(()) };
         let percent = ::tandem::summary::plain(limit * 100.0);
-        if !self.routers.allows(mode) {
-            let message = format!(
-                "{} is not allowed here: at most {percent}% may be the cloud's",
-                mode.model()
-            );
+        if !pair.routers.allows(mode) {
+            let message =
+                format!("{model} is not allowed here: at most {percent}% may be the cloud's");
             return refused("model", message);
         }
         if budget.is_some_and(|budget| budget > limit) {
@@ -65,13 +114,13 @@ impl Checks<'_> {
 pub fn request(
     given: GenerationParameters,
     checks: &Checks<'_>,
+    named: Named<'_>,
 ) -> Result<GenerationRequest, ApiError> {
-    let Checks { defaults, routers, .. } = checks;
-    let named = given.model.as_deref().map(named_mode).transpose()?;
+    let PairChecks { id, name, defaults, routers } = named.pair;
     let sampling = sampling(&given, defaults)?;
     let tandem = given.tandem.map(|Object(tandem)| tandem).unwrap_or_default();
-    let mode = tandem.mode.or(named).unwrap_or(defaults.mode);
-    checks.allowed(mode, tandem.budget)?;
+    let mode = tandem.mode.or(named.mode).unwrap_or(defaults.mode);
+    checks.allowed(named.pair, mode, tandem.budget)?;
     let chosen = routers.choose(&overrides(&tandem)?);
     let (router, policy) = chosen.map_err(::tandem::Error::from)?;
     let usage = given.stream_options.and_then(|Object(options)| options.include_usage);
@@ -82,7 +131,8 @@ pub fn request(
     let old = count("max_tokens", given.max_tokens, 1..=MOST_TOKENS)?;
     let new = count("max_completion_tokens", given.max_completion_tokens, 1..=MOST_TOKENS)?;
     Ok(GenerationRequest {
-        model: mode.model(),
+        pair: id,
+        model: model_name(name, mode),
         mode,
         prompts: vec![],
         choices: count("n", given.n, 1..=MAX_TEXTS)?.unwrap_or(1),
@@ -105,15 +155,6 @@ pub fn request(
         grammar: tandem.grammar.map(Grammar::Lark),
         biases: biases(given.logit_bias)?,
         tools: false,
-    })
-}
-
-fn named_mode(model: &str) -> Result<Mode, ApiError> {
-    Mode::of(model).ok_or_else(|| {
-        let known = Mode::ALL.map(Mode::model).join(", ");
-        let message = format!("there is no model {model:?} here: there are {known}");
-        let error = ApiError::new(StatusCode::NOT_FOUND, message);
-        error.param("model").code("model_not_found")
     })
 }
 

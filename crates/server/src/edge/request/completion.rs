@@ -8,7 +8,7 @@ use super::{
     common::{self, Checks},
     read::halves,
     unsupported::{self, Route},
-    wire::{Beginning, Prompts},
+    wire::{Beginning, GenerationParameters, Prompts},
 };
 use crate::http::ApiError;
 
@@ -16,11 +16,12 @@ use crate::http::ApiError;
 const MAX_LOGPROBS: usize = 5;
 
 pub fn request(object: &Value, checks: &Checks<'_>) -> Result<GenerationRequest, ApiError> {
-    let (beginning, parameters, extras) = halves::<Beginning, _>(object)?;
+    let (beginning, parameters, extras) = halves::<Beginning, GenerationParameters>(object)?;
     extras.iter().try_for_each(|extra| unsupported::check(extra, Route::Completion))?;
     let prompts = prompts(beginning.prompt)?;
     let logprobs = common::count("logprobs", beginning.logprobs, 0..=MAX_LOGPROBS)?;
-    let request = common::request(parameters, checks)?;
+    let named = checks.named(parameters.model.as_deref())?;
+    let request = common::request(parameters, checks, named)?;
     let request = GenerationRequest { prompts, logprobs, ..request };
     if request.texts() > MAX_TEXTS {
         let problem = format_args!("asks for more than {MAX_TEXTS} texts");

@@ -15,13 +15,13 @@ mod tools;
 pub mod unsupported;
 pub mod wire;
 
-pub use common::Checks;
+pub use common::{Checks, PairChecks};
 
 use cloud::protocol::Prompt;
 use decode::{Limits, OnCloudError, Sampling, ThresholdPolicy, Token};
-use tandem::{Grammar, NamedRouter, ResolvedRequest};
+use tandem::{Grammar, NamedRouter, RequestOrigin, ResolvedRequest};
 
-use super::config::Mode;
+use super::{config::Mode, pairs::PairId};
 use crate::http::ApiError;
 
 /// Texts one request may ask for, over all its prompts.
@@ -45,8 +45,10 @@ const SENT_BYTES: usize = 1 << 20;
 /// What is asked of the models.
 #[derive(Debug)]
 pub struct GenerationRequest {
+    /// The pair that writes.
+    pub pair: PairId,
     /// The model's name, as the answer repeats it.
-    pub model: &'static str,
+    pub model: String,
     pub mode: Mode,
     /// Texts to begin with: a chat has one.
     pub prompts: Vec<Prompt>,
@@ -140,6 +142,7 @@ impl GenerationRequest {
             alternatives: self.alternatives(),
             grammar: self.grammar.clone(),
             constraint: None,
+            origin: RequestOrigin::default(),
         })
     }
 

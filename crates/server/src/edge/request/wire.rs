@@ -169,8 +169,8 @@ pub enum Prompts {
 /// What both routes take.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct GenerationParameters {
-    /// Who writes; without it, as the server was started.
-    #[schema(pattern = "^tandem-(joint|small|large|verify)$")]
+    /// Who writes: a pair of models and a mode. Without it, as the server was started.
+    #[schema(pattern = "^[a-z0-9._-]+-(joint|small|large|verify)$")]
     pub model: Option<String>,
     pub stream: Option<bool>,
     #[schema(value_type = Option<StreamOptions>)]

@@ -16,9 +16,9 @@ pub struct Health {
     #[schema(pattern = "^(ok|failed)$")]
     status: &'static str,
     version: &'static str,
-    /// Texts being made.
+    /// Texts being made, by all pairs.
     running: usize,
-    /// Requests waiting for a seat.
+    /// Requests waiting for a seat of their pair.
     queued: usize,
 }
 
@@ -34,15 +34,16 @@ pub struct Health {
     security(())
 )]
 pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {
-    let (code, status) = match server.tandem.pair().has_failed() {
+    let (code, status) = match server.pairs.have_failed() {
         false => (StatusCode::OK, "ok"),
         true => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
     };
-    let (running, queued) = (server.tandem.running(), server.tandem.waiting());
+    let (running, queued) = (server.pairs.running(), server.pairs.waiting());
     (code, Json(Health { status, version: env!("CARGO_PKG_VERSION"), running, queued }))
 }
 
-/// Whether the server can begin another text at once: for whoever shares requests out among servers
+/// Whether the server can begin another text at once, whichever pair it is for: for whoever shares requests
+/// out among servers
 #[utoipa::path(
     get,
     path = "/ready",
@@ -54,7 +55,7 @@ pub async fn health<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCod
     security(())
 )]
 pub async fn ready<P: Pair>(State(server): State<Arc<Server<P>>>) -> (StatusCode, Json<Health>) {
-    let waits = server.tandem.waiting() > 0;
+    let waits = server.pairs.waiting() > 0;
     let (alive, health) = health(State(server)).await;
     (if waits { StatusCode::SERVICE_UNAVAILABLE } else { alive }, health)
 }

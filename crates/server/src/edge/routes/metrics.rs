@@ -26,5 +26,8 @@ use crate::{
     )
 )]
 pub async fn metrics<P: Pair>(State(server): State<Arc<Server<P>>>) -> Result<Response, ApiError> {
-    response(server.metrics.registry(server.tandem.running(), server.tandem.waiting()))
+    for pair in server.pairs.iter() {
+        pair.metrics.now(pair.tandem.running(), pair.tandem.waiting());
+    }
+    response(server.metrics.registry())
 }

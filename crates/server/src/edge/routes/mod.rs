@@ -22,7 +22,7 @@ use ::tandem::Pair;
 use super::{
     Server,
     answer::{Answer, shape::Shape, stream},
-    request::{Checks, Delivery, GenerationRequest},
+    request::{Checks, Delivery, GenerationRequest, PairChecks},
     writer::{self, Started},
 };
 use crate::http::{
@@ -54,8 +54,13 @@ impl<P: Pair> FromRequest<Arc<Server<P>>> for ObjectBody {
 impl<P: Pair> Server<P> {
     /// What requests are checked against.
     pub fn checks(&self) -> Checks<'_> {
-        let (defaults, routers) = (self.tandem.defaults(), self.tandem.routers());
-        Checks { defaults, routers, modes: self.modes() }
+        let pairs = self.pairs.with_ids().map(|(id, pair)| PairChecks {
+            id,
+            name: &pair.name,
+            defaults: pair.tandem.defaults(),
+            routers: pair.tandem.routers(),
+        });
+        Checks { pairs: pairs.collect(), modes: self.modes() }
     }
 }
 

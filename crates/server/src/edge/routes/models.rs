@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`: a model is a mode.
+//! `GET /v1/models` and `GET /v1/models/{id}`: a model is a pair in a mode.
 
 use std::sync::Arc;
 
@@ -12,10 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::openapi::KeyErrors;
-use crate::{
-    edge::{Server, config::Mode},
-    http::ApiError,
-};
+use crate::{edge::Server, http::ApiError};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelList {
@@ -26,32 +23,32 @@ pub struct ModelList {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ModelEntry {
-    #[schema(pattern = "^tandem-(joint|small|large|verify)$")]
-    id: &'static str,
+    #[schema(pattern = "^[a-z0-9._-]+-(joint|small|large|verify)$")]
+    id: String,
     #[schema(pattern = "^model$")]
     object: &'static str,
     created: u64,
     owned_by: &'static str,
 }
 
-impl From<Mode> for ModelEntry {
-    fn from(mode: Mode) -> Self {
-        Self { id: mode.model(), object: "model", created: 0, owned_by: "tandem" }
+impl ModelEntry {
+    fn new(id: String) -> Self {
+        Self { id, object: "model", created: 0, owned_by: "tandem" }
     }
 }
 
-/// The modes that requests may have, as models
+/// The pairs in the modes that requests may have, as models
 #[utoipa::path(
     get,
     path = "/v1/models",
     responses((status = 200, description = "All of them", body = ModelList), KeyErrors)
 )]
 pub async fn models<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<ModelList> {
-    let data = server.modes().iter().map(|&mode| mode.into()).collect();
+    let data = server.models().map(|(pair, mode)| ModelEntry::new(pair.model(mode))).collect();
     Json(ModelList { object: "list", data })
 }
 
-/// One of the modes
+/// One of the models
 #[utoipa::path(
     get,
     path = "/v1/models/{id}",
@@ -70,6 +67,6 @@ pub async fn model<P: Pair>(
         let error = ApiError::new(StatusCode::NOT_FOUND, format!("there is no model {id:?} here"));
         error.param("model").code("model_not_found")
     };
-    let mode = Mode::of(&id).filter(|mode| server.modes().contains(mode));
-    mode.map(|mode| Json(mode.into())).ok_or_else(missing)
+    let (pair, mode) = server.model(&id).ok_or_else(missing)?;
+    Ok(Json(ModelEntry::new(pair.model(mode))))
 }

@@ -9,11 +9,29 @@ use utoipa::ToSchema;
 use super::openapi::KeyErrors;
 use ::tandem::{CloudState, Pair, summary::plain};
 
-use crate::edge::{Server, config::CloudLocation, schema};
+use crate::edge::{Server, config::CloudLocation, pairs::ServedPair, schema};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ServerDescription {
     version: &'static str,
+    /// The server's own pair.
+    #[serde(flatten)]
+    own: PairDescription,
+    /// All pairs that requests may name: the server's own, then the further ones.
+    pairs: Vec<NamedPair>,
+}
+
+/// A pair, with what the names of its models begin with.
+#[derive(Debug, Serialize, ToSchema)]
+struct NamedPair {
+    name: String,
+    #[serde(flatten)]
+    pair: PairDescription,
+}
+
+/// Both models of a pair, and how they work together.
+#[derive(Debug, Serialize, ToSchema)]
+struct PairDescription {
     edge: EdgeDescription,
     cloud: CloudDescription,
     /// Whether the large model can be asked at this moment; null where there is none, or nobody asked yet.
@@ -68,27 +86,36 @@ struct LimitsDescription {
     max_tokens: usize,
 }
 
-/// Models, router and limits of this server
+/// Models, routers and limits of this server
 #[utoipa::path(
     get,
     path = "/v1/tandem",
     responses((status = 200, description = "As it was started", body = ServerDescription), KeyErrors)
 )]
 pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<ServerDescription> {
-    let (config, routers) = (&server.config, server.tandem.routers());
-    let (own, about) = (routers.own(), &config.about);
+    let named = |pair: &ServedPair<P>| NamedPair { name: pair.name.clone(), pair: described(pair) };
     Json(ServerDescription {
         version: env!("CARGO_PKG_VERSION"),
+        own: described(server.pairs.own()),
+        pairs: server.pairs.iter().map(named).collect(),
+    })
+}
+
+fn described<P: Pair>(pair: &ServedPair<P>) -> PairDescription {
+    let ServedPair { tandem, about, .. } = pair;
+    let (models, routers) = (tandem.pair(), tandem.routers());
+    let own = routers.own();
+    PairDescription {
         edge: EdgeDescription { name: about.edge.clone() },
         cloud: CloudDescription { name: about.cloud.clone(), place: about.location },
-        cloud_state: server.tandem.pair().cloud_state(),
+        cloud_state: models.cloud_state(),
         router: RouterDescription { name: own.name().to_owned(), trained: own.is_trained() },
         routers: routers.names(),
         tables: routers
             .tables()
             .map(|(name, table)| {
-                let pair = |&(share, threshold): &(f32, f32)| vec![plain(share), plain(threshold)];
-                (name.to_owned(), table.iter().map(pair).collect())
+                let point = |&(share, threshold): &(f32, f32)| vec![plain(share), plain(threshold)];
+                (name.to_owned(), table.iter().map(point).collect())
             })
             .collect(),
         policy: match routers.policy().current_budget() {
@@ -97,8 +124,8 @@ pub async fn tandem<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<Serve
         },
         preset: about.preset.clone(),
         limits: LimitsDescription {
-            context: server.tandem.pair().context(),
-            max_tokens: server.tandem.defaults().limits.max_tokens,
+            context: models.context(),
+            max_tokens: tandem.defaults().limits.max_tokens,
         },
-    })
+    }
 }

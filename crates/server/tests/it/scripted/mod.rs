@@ -23,7 +23,7 @@ use tandem::{
     CloudLocation, CloudState, Defaults, Introduction, Mode, Pair, RouterRegistry, Tandem,
 };
 use tandem_server::{
-    edge::{Allowed, Config, Cors, Server, ServerInfo, app},
+    edge::{Allowed, Config, Cors, FurtherPair, Server, ServerInfo, app},
     http::{BodyLimits, Keys},
     listen::{ServerLimits, listen},
 };
@@ -302,10 +302,19 @@ pub async fn start_tandem(
     config: Config,
     limits: ServerLimits,
 ) -> Running {
+    start_pairs(tandem, vec![], config, limits).await
+}
+
+pub async fn start_pairs(
+    tandem: Tandem<Scripted>,
+    further: Vec<FurtherPair<Scripted>>,
+    config: Config,
+    limits: ServerLimits,
+) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let watch = tandem.pair().watch.clone();
-    let server = Server::new(tandem, config).await.unwrap();
+    let server = Server::with_pairs(tandem, further, config).await.unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async {
         drop(stopped.await);

@@ -55,12 +55,12 @@ fn usage(ending: &Ending) -> MessagesUsage {
 /// An answer as events.
 pub struct Streamed {
     id: String,
-    model: &'static str,
+    model: String,
     blocks: Blocks,
 }
 
 impl Streamed {
-    pub fn new(model: &'static str) -> Self {
+    pub fn new(model: String) -> Self {
         Self { id: random_id("msg_"), model, blocks: Blocks::default() }
     }
 
@@ -70,7 +70,7 @@ impl Streamed {
             id: self.id.clone(),
             kind: "message",
             role: "assistant",
-            model: self.model,
+            model: self.model.clone(),
             content: vec![],
             end: MessagesEnd::default(),
             usage: MessagesUsage::default(),

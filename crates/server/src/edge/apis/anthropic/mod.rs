@@ -55,11 +55,12 @@ pub async fn count_tokens<P: Pair>(
 ) -> Result<Json<TokenCount>, ApiError> {
     let request = body.read(request::chat)?.checked(&server.checks())?;
     // As for a text: refused by its length, then not before its turn, which the queue bounds.
-    request.prompts.iter().try_for_each(|prompt| server.tandem.check_size(prompt))?;
-    let _admission = server.tandem.admit().await?;
+    let tandem = &server.pairs.get(request.pair).tandem;
+    request.prompts.iter().try_for_each(|prompt| tandem.check_size(prompt))?;
+    let _admission = tandem.admit().await?;
     let mut input_tokens = 0;
     for prompt in &request.prompts {
-        input_tokens += server.tandem.tokens(request.mode, prompt).await?.len();
+        input_tokens += tandem.tokens(request.mode, prompt).await?.len();
     }
     Ok(Json(TokenCount { input_tokens }))
 }

@@ -118,7 +118,7 @@ pub struct MessagesAnswer {
     pub kind: &'static str,
     #[schema(pattern = "^assistant$")]
     pub role: &'static str,
-    pub model: &'static str,
+    pub model: String,
     pub content: Vec<AnswerBlock>,
     #[serde(flatten)]
     pub end: MessagesEnd,

@@ -41,18 +41,18 @@ pub fn line(model: &str, route: Route, text: String) -> OllamaLine {
 /// An answer as lines.
 pub struct Streamed {
     route: Route,
-    model: &'static str,
+    model: String,
     /// Calls are told whole, when the answer is.
     calls: Vec<CallPart>,
 }
 
 impl Streamed {
-    pub fn new(route: Route, model: &'static str) -> Self {
+    pub fn new(route: Route, model: String) -> Self {
         Self { route, model, calls: vec![] }
     }
 
     fn line(&self, text: String) -> OllamaLine {
-        line(self.model, self.route, text)
+        line(&self.model, self.route, text)
     }
 
     fn keep(&mut self, calls: Vec<CallPart>) {

@@ -1,4 +1,4 @@
-//! Ollama's lists of models: the modes.
+//! Ollama's lists of models: the pairs in their modes.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::{
     edge::{
         Server,
         config::Mode,
+        pairs::ServedPair,
         routes::{
             ObjectBody,
             openapi::{GenerationErrors, KeyErrors, OpenErrors},
@@ -28,8 +29,8 @@ use crate::{
 /// The models were made at no particular time.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
-fn details<P: Pair>(server: &Server<P>) -> OllamaDetails {
-    let edge = &server.config.about.edge;
+fn details<P: Pair>(pair: &ServedPair<P>) -> OllamaDetails {
+    let edge = &pair.about.edge;
     OllamaDetails {
         parent_model: "",
         format: "tandem",
@@ -40,44 +41,44 @@ fn details<P: Pair>(server: &Server<P>) -> OllamaDetails {
     }
 }
 
-fn entry<P: Pair>(server: &Server<P>, mode: Mode) -> OllamaModel {
-    let name = format!("{}:latest", mode.model());
+fn entry<P: Pair>(pair: &ServedPair<P>, mode: Mode) -> OllamaModel {
+    let name = format!("{}:latest", pair.model(mode));
     OllamaModel {
         digest: decode::hex(name.as_bytes()),
         model: name.clone(),
         name,
         modified_at: EPOCH,
         size: 0,
-        details: details(server),
+        details: details(pair),
         expires_at: None,
         size_vram: None,
     }
 }
 
-/// The modes, as Ollama lists models
+/// The pairs in their modes, as Ollama lists models
 #[utoipa::path(
     get,
     path = "/api/tags",
     responses((status = 200, description = "All of them", body = OllamaModels), KeyErrors<OllamaError>)
 )]
 pub async fn tags<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaModels> {
-    let models = server.modes().iter().map(|&mode| entry(&server, mode)).collect();
+    let models = server.models().map(|(pair, mode)| entry(pair, mode)).collect();
     Json(OllamaModels { models })
 }
 
-/// The modes, as Ollama lists models that are loaded: all of them always are
+/// The pairs in their modes, as Ollama lists models that are loaded: all of them always are
 #[utoipa::path(
     get,
     path = "/api/ps",
     responses((status = 200, description = "All of them", body = OllamaModels), KeyErrors<OllamaError>)
 )]
 pub async fn ps<P: Pair>(State(server): State<Arc<Server<P>>>) -> Json<OllamaModels> {
-    let loaded = |&mode: &Mode| OllamaModel {
+    let loaded = |(pair, mode)| OllamaModel {
         expires_at: Some("9999-12-31T23:59:59Z"),
         size_vram: Some(0),
-        ..entry(&server, mode)
+        ..entry::<P>(pair, mode)
     };
-    Json(OllamaModels { models: server.modes().iter().map(loaded).collect() })
+    Json(OllamaModels { models: server.models().map(loaded).collect() })
 }
 
 /// The program's version, as Ollama tells its own
@@ -91,7 +92,7 @@ pub async fn version() -> Json<OllamaVersion> {
     Json(OllamaVersion { version: env!("CARGO_PKG_VERSION") })
 }
 
-/// One of the modes, as Ollama describes a model
+/// One of the models, as Ollama describes it
 #[utoipa::path(
     post,
     path = "/api/show",
@@ -108,20 +109,19 @@ pub async fn show<P: Pair>(
     let harmless = ["verbose", "system", "template", "options"];
     let given: OllamaShowRequest = body.read(|body| read(body, &harmless))?;
     let name = request::model(&given.model.or(given.name).unwrap_or_default());
-    if Mode::of(&name).is_none_or(|mode| !server.modes().contains(&mode)) {
-        let message = format!("there is no model {name:?} here");
-        return Err(ApiError::new(StatusCode::NOT_FOUND, message));
-    }
+    let missing =
+        || ApiError::new(StatusCode::NOT_FOUND, format!("there is no model {name:?} here"));
+    let (pair, _) = server.model(&name).ok_or_else(missing)?;
     Ok(Json(OllamaDescription {
         modelfile: "",
         parameters: "",
         template: "",
         license: "",
         modified_at: EPOCH,
-        details: details(&server),
+        details: details(pair),
         model_info: OllamaModelInfo {
             architecture: "tandem",
-            context: server.tandem.pair().context(),
+            context: pair.tandem.pair().context(),
         },
         capabilities: ["completion", "tools"],
     }))

@@ -44,7 +44,7 @@ impl Asked {
 /// An answer, whole or as events.
 pub struct Streamed {
     id: String,
-    model: &'static str,
+    model: String,
     created: u64,
     asked: Asked,
     blocks: Blocks,
@@ -105,7 +105,7 @@ impl From<Block> for Item {
 }
 
 impl Streamed {
-    pub fn new(model: &'static str, asked: Asked) -> Self {
+    pub fn new(model: String, asked: Asked) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             id: random_id("resp_"),
@@ -132,7 +132,7 @@ impl Streamed {
             },
             error: None,
             incomplete_details: cut.then_some(IncompleteDetails { reason: "max_output_tokens" }),
-            model: self.model,
+            model: self.model.clone(),
             output: self.output.clone(),
             previous_response_id: None,
             reasoning: Reasoning::default(),

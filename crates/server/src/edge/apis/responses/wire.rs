@@ -134,7 +134,7 @@ pub struct ResponsesAnswer {
     pub error: Option<String>,
     #[schema(required = true)]
     pub incomplete_details: Option<IncompleteDetails>,
-    pub model: &'static str,
+    pub model: String,
     pub output: Vec<OutputItem>,
     /// Always null: no answer is kept.
     #[schema(required = true)]
