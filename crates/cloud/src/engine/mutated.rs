@@ -35,6 +35,7 @@ fn damaged_answers_are_read_or_refused() {
                 }
                 Err(_) => refused += 1,
             }
+            let _ = dialect.answers(&reply);
             let _ = (dialect.tokens(&reply), dialect.text(&reply), dialect.templated(&reply));
             for from in [0, 3, 6, 7] {
                 if let Ok(scores) = dialect.scores(&reply, &given, from) {

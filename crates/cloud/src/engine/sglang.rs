@@ -114,6 +114,11 @@ impl Dialect for Sglang {
         Some(Request::new("/generate", body))
     }
 
+    /// What was judged stays in its cache.
+    fn judges_asks(&self) -> bool {
+        true
+    }
+
     fn scores(
         &self,
         reply: &Value,

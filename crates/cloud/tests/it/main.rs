@@ -4,6 +4,7 @@
 mod chaos;
 mod common;
 mod dialects;
+mod judging;
 mod misbehaviour;
 mod sequences;
 mod serial;

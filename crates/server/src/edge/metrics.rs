@@ -89,6 +89,7 @@ impl Metrics {
         for (outcome, count) in [
             ("confirmed", stats.confirmed_asks),
             ("branch", stats.branch_asks),
+            ("judged", stats.judged_asks),
             ("contradicted", stats.contradicted_asks),
             ("foreseen", stats.foreseen_asks),
             ("void", stats.void_asks),
@@ -139,6 +140,7 @@ mod tests {
             foreseen_asks: 5,
             void_asks: 6,
             void_steps: 7,
+            judged_asks: 8,
             ..Stats::default()
         };
         metrics.text(&stats);
@@ -152,6 +154,7 @@ mod tests {
             ("asks_hidden_total{outcome=\"foreseen\"}", 5),
             ("asks_hidden_total{outcome=\"void\"}", 6),
             ("void_steps_total", 7),
+            ("asks_hidden_total{outcome=\"judged\"}", 8),
         ] {
             assert!(text.contains(&format!("\ntandem_{name} {count}\n")), "{name}: {text}");
         }
