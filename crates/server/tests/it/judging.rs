@@ -80,6 +80,11 @@ async fn tandem_cloud_judges_what_was_put_off() {
         let (_, _, verified) = verify.into_parts();
         if edge == cloud {
             assert_eq!(verified.tokens(), expected);
+            // What was judged and then accepted is not read again, but for its last token.
+            let Stats { tokens, asks, cloud_prefilled, .. } = verified.stats();
+            let most = prompt.len() + tokens + 2 * asks;
+            assert!(cloud_prefilled.unwrap() <= most, "{cloud_prefilled:?}, not {most}");
+            assert!(tokens > 24, "{tokens}");
         }
     }
     assert!(judged > 0);
