@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Whether texts are the same with asks on their way as with a loop that waits, on real models.
 
-    scripts/network/identical.py PROGRAM PROMPTS COUNT [options of `tandem serve`]
+    scripts/network/identical.py PROGRAM PROMPTS COUNT --simulate-rtt 170ms [options of `tandem serve`]
 
 PROMPTS has a JSON object with "prompt" on each line. The server is started twice with the same options, once
-with --asks-in-flight 0 and once without; every prompt is answered greedily by both. Prints how many texts are the
-same, and for each that is not, where it parts: the two loops read the same tokens in other groups, so a
-near-tie may be decided by the last bits of a sum.
+with --asks-in-flight 0 and once without; every prompt is answered greedily by both. Without --simulate-rtt a cloud
+in the same process is waited for in any case, and this would compare two waiting loops: so it wants that option, or
+--cloud URL. With --judge-asks the second server also has several places judged with one request.
+
+Prints how many texts are the same, and for each that is not, where it parts: the two loops read the same tokens in
+other groups, so a near-tie may be decided by the last bits of a sum.
 """
 
 import json
@@ -50,7 +53,11 @@ def answers(program, options, prompts, port):
 
 
 def main():
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     program, path, count, *options = sys.argv[1:]
+    if not any(option.split("=")[0] in ("--simulate-rtt", "--cloud") for option in options):
+        sys.exit("without --simulate-rtt or --cloud both servers wait for every answer: give one of them")
     with open(path) as lines:
         prompts = [json.loads(line)["prompt"] for line in lines][: int(count)]
     waiting = answers(program, [*options, "--asks-in-flight", "0"], prompts, 18471)
@@ -58,7 +65,7 @@ def main():
     same = 0
     total = {}
     for prompt, (one, _), (other, told) in zip(prompts, waiting, going_on):
-        for name in ("asks", "confirmed_asks", "contradicted_asks", "void_asks", "fallbacks"):
+        for name in ("asks", "confirmed_asks", "judged_asks", "contradicted_asks", "void_asks", "fallbacks"):
             total[name] = total.get(name, 0) + told["stats"][name]
         if one == other:
             same += 1

@@ -184,6 +184,7 @@ impl CloudLocationArgs {
             in_flight: self.asks_in_flight,
             branches: self.branches,
             tokens: self.ask_tokens,
+            judges: self.judge_asks,
             warm: self.warm,
             ..AskConfig::default()
         })

@@ -27,14 +27,15 @@ pub fn summary(generation: &Generation) -> String {
         format!("{} tokens", stats.tokens),
         format!("{:.1} % from the cloud ({} asks)", stats.routed_share * 100.0, stats.asks),
     ];
-    if stats.confirmed_asks + stats.branch_asks + stats.contradicted_asks > 0 {
+    let expected = stats.confirmed_asks + stats.judged_asks;
+    if expected + stats.branch_asks + stats.contradicted_asks > 0 {
         let further = match stats.branch_asks {
             0 => String::new(),
             asks => format!("{asks} a further choice, "),
         };
         facts.push(format!(
             "{} answers as expected, {further}{} not, {} asks void",
-            stats.confirmed_asks, stats.contradicted_asks, stats.void_asks
+            expected, stats.contradicted_asks, stats.void_asks
         ));
     }
     if let Some(budget) = request.policy.current_budget().filter(|_| joint) {

@@ -295,6 +295,13 @@ impl Clouds {
         }
     }
 
+    async fn judge_anywhere(&self, ask: Ask<'_>, draft: &Piece) -> Result<Judgement, CloudError> {
+        match self.anywhere(Job::Judge(ask, draft)).await? {
+            Done::Judged(judgement) => Ok(judgement),
+            Done::Opened(_) | Done::Answered(_) => Err(CloudError::NotOpened),
+        }
+    }
+
     /// The next ask, with what the edge saw there for the cloud that has the conversation.
     fn owned(&mut self, ask: Ask<'_>) -> OwnedAsk {
         let current = self.current();
@@ -333,11 +340,17 @@ impl Cloud for Clouds {
     }
 
     async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
-        let draft = Piece::from(draft);
-        match self.anywhere(Job::Judge(ask, &draft)).await? {
-            Done::Judged(judgement) => Ok(judgement),
-            Done::Opened(_) | Done::Answered(_) => Err(CloudError::NotOpened),
-        }
+        self.judge_anywhere(ask, &Piece::from(draft)).await
+    }
+
+    fn judges_asks(&self) -> bool {
+        self.remote(self.current()).is_ok_and(Remote::judges)
+    }
+
+    fn begin_judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Option<Pending<Judgement>> {
+        let (clouds, draft) = (self.clone(), Piece::from(draft));
+        let ask = OwnedAsk::new(ask, None);
+        Some(Box::pin(async move { clouds.judge_anywhere(ask.as_ask(), &draft).await }))
     }
 
     fn record_step(&mut self, step: &Step) {

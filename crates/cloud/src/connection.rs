@@ -39,7 +39,39 @@ impl EngineConnection {
         }
         self.note(question);
         let reply = self.send(&self.dialect.ask(question), within).await?;
-        let completion = self.checked(self.dialect.answer(&reply))?;
+        self.plausible(question, self.checked(self.dialect.answer(&reply))?)
+    }
+
+    /// What comes next behind each of these contexts, in one request.
+    pub async fn complete_each(
+        &self,
+        question: &Question<'_>,
+        contexts: &[&[Token]],
+        within: Duration,
+    ) -> Result<Vec<Completion>, CloudError> {
+        let Some(request) = self.dialect.ask_each(question, contexts) else {
+            let what = "cannot judge a draft: use another cloud for mode verify";
+            return Err(CloudError::Unsupported { engine: self.http.engine, what });
+        };
+        if let Some(longest) = contexts.last() {
+            self.note(&Question { context: Context::Ids(longest), ..*question });
+        }
+        let reply = self.send(&request, within).await?;
+        let completions = self.checked(self.dialect.answers(&reply))?;
+        if completions.len() != contexts.len() {
+            let reason =
+                format!("{} answers came to {} contexts", completions.len(), contexts.len());
+            return Err(self.http.invalid_answer(reason));
+        }
+        completions.into_iter().map(|completion| self.plausible(question, completion)).collect()
+    }
+
+    /// Refuses what cannot be an answer to this question.
+    fn plausible(
+        &self,
+        question: &Question<'_>,
+        completion: Completion,
+    ) -> Result<Completion, CloudError> {
         let written = completion.ids.as_ref().map_or(completion.usage.decoded, Vec::len);
         if written > question.tokens {
             let asked = question.tokens;

@@ -1,5 +1,7 @@
 //! A conversation with an engine that keeps no sessions: every ask carries the whole context, and
-//! the engine's own cache spares it reading again what it has read.
+//! the engine's own cache spares it reading again what it has read. `judge` has drafts judged.
+
+mod judge;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -331,7 +333,7 @@ impl Conversation {
             .map(|((&id, text), logprob)| AnswerToken { id: Some(id), text, logprob })
             .collect();
         let Completion { end, times, slot, .. } = completion;
-        Ok((Answer { tokens, end, full, usage, times }, slot))
+        Ok((Answer { tokens, end, full, usage, times, ..Answer::default() }, slot))
     }
 
     /// Nothing but known ids leaves this machine: one engine dies of others.

@@ -125,6 +125,7 @@ async fn about(
                 model: listed.or_else(|| string(&props, "/model_path")),
                 context: count(&props, "/default_generation_settings/n_ctx"),
                 vocabulary: count(&models, "/data/0/meta/n_vocab"),
+                slots: count(&props, "/total_slots"),
                 footprint: None,
             }
         }

@@ -1,5 +1,7 @@
 //! A cloud, whoever it is and wherever: found out at the first need, asked within a deadline,
-//! left alone while it fails.
+//! left alone while it fails. `judge` has texts judged.
+
+mod judge;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -7,8 +9,8 @@ use std::{
 };
 
 use decode::{
-    Answer, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged, Judgement, OnCloudError,
-    Pending, PendingAnswer, Sent, Step, Times,
+    Answer, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judgement, OnCloudError, Pending,
+    PendingAnswer, Sent, Step,
 };
 use tokio::time::{sleep, timeout};
 
@@ -21,7 +23,7 @@ use crate::{
     engine::{Engine, EngineInfo},
     http::{Http, SentLog},
     probe::probe,
-    protocol::{EdgeModel, EdgeState, Piece, ScoredToken},
+    protocol::{EdgeModel, EdgeState, Piece},
     settings::{Settings, Target},
     tandem::TandemClient,
     transport::Transport,
@@ -222,28 +224,6 @@ impl Remote {
         Ok(started.elapsed())
     }
 
-    /// What the cloud thinks of a continuation, for every token of it, in one prefill. `accepted`
-    /// is what stands before it.
-    pub async fn score(
-        &self,
-        accepted: Ask<'_>,
-        continuation: Piece,
-    ) -> Result<Vec<ScoredToken>, CloudError> {
-        let deadline = self.settings()?.deadline;
-        match (self.client().await?, continuation) {
-            (Client::Tandem(client), piece) => {
-                Ok(client.score(&accepted, piece, deadline).await?.tokens)
-            }
-            (Client::Engine(client), Piece::Ids(ids)) => {
-                client.score(accepted.tokens, &ids, deadline).await
-            }
-            (Client::Engine(client), Piece::Text(_)) => Err(CloudError::Unsupported {
-                engine: client.connection.dialect.engine().title(),
-                what: "can label only where ids travel",
-            }),
-        }
-    }
-
     fn settings(&self) -> Result<&Settings, CloudError> {
         self.connection.as_ref().map(|(settings, _)| settings).ok_or(CloudError::Offline)
     }
@@ -332,15 +312,19 @@ impl Remote {
             Client::Tandem(client) => client.next(ask, within).await,
             Client::Engine(client) => client.next(ask.as_ask(), within).await,
         };
-        // Whoever answers next at this address may be somebody else.
+        self.note_change(&client, &answer);
+        answer
+    }
+
+    /// Whoever answers next at this address may be somebody else.
+    fn note_change<T>(&self, client: &Client, answer: &Result<T, CloudError>) {
         let changed = matches!(
-            &answer,
+            answer,
             Err(CloudError::Unreachable { .. } | CloudError::Refused { status: 403 | 404, .. })
         );
         if changed && matches!(client, Client::Engine(_)) {
             *lock(&self.state.client) = None;
         }
-        answer
     }
 
     /// Whether there is somebody who knows the conversation; Tandem's own client sees to that
@@ -430,33 +414,6 @@ impl Remote {
         }
     }
 
-    pub(crate) async fn judge_patiently(
-        &self,
-        ask: Ask<'_>,
-        draft: &Piece,
-    ) -> Result<Judgement, CloudError> {
-        loop {
-            self.admit().await?;
-            let begun = Instant::now();
-            let tried = self.judge_once(ask, draft.clone()).await;
-            if let Some(judgement) = self.settle(begun, tried).await {
-                return judgement;
-            }
-        }
-    }
-
-    async fn judge_once(&self, ask: Ask<'_>, draft: Piece) -> Result<Judgement, CloudError> {
-        let deadline = self.settings()?.deadline;
-        if let Client::Tandem(client) = self.client().await? {
-            return client.judge(&ask, draft, deadline).await;
-        }
-        let started = Instant::now();
-        let tokens = self.score(ask, draft).await?.into_iter();
-        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
-        let times = Times { network: started.elapsed(), ..Times::default() };
-        Ok(Judgement { tokens, times, ..Judgement::default() })
-    }
-
     pub(crate) async fn answer(&self, ask: &OwnedAsk) -> Result<Answer, CloudError> {
         if lock(&self.state.exchange).is_none() {
             return Err(CloudError::NotOpened);
@@ -494,6 +451,16 @@ impl Cloud for Remote {
 
     async fn judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Result<Judgement, CloudError> {
         self.judge_patiently(ask, &Piece::from(draft)).await
+    }
+
+    fn judges_asks(&self) -> bool {
+        self.judges()
+    }
+
+    fn begin_judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Option<Pending<Judgement>> {
+        let (remote, draft) = (self.clone(), Piece::from(draft));
+        let ask = OwnedAsk::new(ask, None);
+        Some(Box::pin(async move { remote.judge_patiently(ask.as_ask(), &draft).await }))
     }
 
     fn record_step(&mut self, step: &Step) {

@@ -1,4 +1,6 @@
-//! The client of Tandem's own cloud, over HTTP or in the same process.
+//! The client of Tandem's own cloud, over HTTP or in the same process; `score` has drafts judged.
+
+mod score;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -6,8 +8,7 @@ use std::{
 };
 
 use decode::{
-    Answer, Ask, CloudError, Exchange, Handshake, Judged, Judgement, Step, Times, Token, Usage,
-    common_prefix,
+    Answer, Ask, CloudError, Exchange, Handshake, Step, Times, Token, Usage, common_prefix,
 };
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     ask::OwnedAsk,
     protocol::{
         self, Amount, EdgeModel, EdgeState, Health, NextRequest, OpenRequest, Piece, Prompt,
-        ScoreRequest, ScoreResponse, ScoredToken, Sharing, code, id_bytes, prefix_hash,
+        Sharing, code, id_bytes, prefix_hash,
     },
     transport::Transport,
 };
@@ -62,6 +63,8 @@ struct Session {
     held: SharedPrefix,
     /// What it was sent since: it may have it instead, now or soon.
     sent: Vec<(u64, SharedPrefix)>,
+    /// And the texts behind which it is judging a draft.
+    judging: Vec<score::Judging>,
 }
 
 #[derive(Debug, Default)]
@@ -181,57 +184,6 @@ impl TandemClient {
         Err(reason.unwrap_or(CloudError::Refused { status: 409, message, retry_after: None }))
     }
 
-    pub async fn score(
-        &self,
-        accepted: &Ask<'_>,
-        continuation: Piece,
-        within: Duration,
-    ) -> Result<ScoreResponse, CloudError> {
-        let (id, request) = {
-            let state = self.state();
-            let session = state.session.as_ref().ok_or(CloudError::NotOpened)?;
-            (session.id.clone(), session.request(accepted))
-        };
-        let NextRequest { position, hash, append, .. } = request;
-        for piece in [&append, &continuation] {
-            match piece {
-                Piece::Text(text) => self.transport.sent().note(text),
-                Piece::Ids(ids) => self.transport.sent().note(&self.spelled(ids)),
-            }
-        }
-        let score = ScoreRequest { position, hash, append, continuation };
-        let scores = self.transport.score(&id, score, within).await.map_err(|f| f.error)?;
-        if let Some(session) = self.state().session.as_mut().filter(|session| session.id == id) {
-            session.held.tokens = accepted.tokens.to_vec();
-            session.held.text = accepted.text.to_owned();
-        }
-        Ok(scores)
-    }
-
-    /// What the cloud thinks of a draft. A session that it lost is opened again, once.
-    pub async fn judge(
-        &self,
-        ask: &Ask<'_>,
-        draft: Piece,
-        within: Duration,
-    ) -> Result<Judgement, CloudError> {
-        let started = Instant::now();
-        let scores = match self.score(ask, draft.clone(), within).await {
-            Err(CloudError::Refused { status: 404 | 409 | 410, .. } | CloudError::NotOpened) => {
-                self.state().session = None;
-                self.reopen_session(ask).await?;
-                self.score(ask, draft, within).await?
-            }
-            other => other?,
-        };
-        let tokens = scores.tokens.into_iter();
-        let tokens = tokens.map(|ScoredToken { given, greedy }| Judged { given, greedy }).collect();
-        let nothing =
-            protocol::NextResponse { tokens: vec![], finish_reason: None, cost: scores.cost };
-        let Answer { usage, times, .. } = read(nothing, started.elapsed());
-        Ok(Judgement { tokens, usage, times })
-    }
-
     /// Opens a session that was lost. What travels must be what travelled before: ids of another
     /// vocabulary would pass for ours.
     async fn reopen_session(&self, ask: &Ask<'_>) -> Result<(), CloudError> {
@@ -311,8 +263,8 @@ impl TandemClient {
 
 impl Session {
     fn new(id: String, exchange: Exchange, collects: bool) -> Self {
-        let (held, sent) = (SharedPrefix::default(), vec![]);
-        Self { id, exchange, collects, sequence: 0, answered: 0, held, sent }
+        let (held, sent, judging) = (SharedPrefix::default(), vec![], vec![]);
+        Self { id, exchange, collects, sequence: 0, answered: 0, held, sent, judging }
     }
 
     /// Numbers a question and remembers it as one that is on its way.
@@ -329,7 +281,8 @@ impl Session {
     /// when this one comes.
     fn shared(&self, of: impl Fn(&SharedPrefix) -> usize) -> usize {
         let sent = self.sent.iter().map(|(_, content)| content);
-        sent.chain([&self.held]).map(of).min().unwrap_or(0)
+        let judging = self.judging.iter().map(|judging| &judging.behind);
+        sent.chain(judging).chain([&self.held]).map(of).min().unwrap_or(0)
     }
 
     fn request(&self, ask: &Ask<'_>) -> NextRequest {
@@ -390,6 +343,7 @@ pub(crate) fn read(answer: protocol::NextResponse, took: Duration) -> Answer {
             ..Usage::default()
         },
         times: Times { network: took.saturating_sub(at_cloud), ..times },
+        ..Answer::default()
     }
 }
 

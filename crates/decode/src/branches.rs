@@ -231,7 +231,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let Branch { edge, path, .. } = self.branches.begun.swap_remove(at);
         self.edge = edge;
         for ahead in self.ahead.replace(path) {
-            self.transcript.add_void(ahead.times, ahead.asked.is_some());
+            self.transcript.add_void(ahead.times, ahead.was_asked());
         }
         true
     }

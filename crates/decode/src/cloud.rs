@@ -60,6 +60,8 @@ pub struct Answer {
     pub end: bool,
     /// The cloud's context is full after these tokens.
     pub full: bool,
+    /// It was judged together with other places, in one request.
+    pub judged: bool,
     /// Tokens that the cloud read and wrote for this answer.
     pub usage: Usage,
     /// Time spent at the cloud and on the way there and back.
@@ -207,7 +209,7 @@ pub enum Draft<'a> {
     Text(&'a str),
 }
 
-/// One token of a draft, in the cloud's vocabulary.
+/// One token of a draft, in the cloud's vocabulary; without ids, a piece of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// The token of the draft.
@@ -216,10 +218,20 @@ pub struct Judged {
     pub greedy: AnswerToken,
 }
 
+impl Judged {
+    /// Whether the cloud would have written what was given. An engine that takes text alone gives no ids.
+    pub fn agrees(&self) -> bool {
+        match (self.given.id, self.greedy.id) {
+            (Some(given), Some(greedy)) => given == greedy,
+            (None, _) | (_, None) => self.given.text == self.greedy.text,
+        }
+    }
+}
+
 /// What the cloud thinks of a draft.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
-    /// Every token of the draft.
+    /// Every token of the draft, or as many from its beginning as were judged.
     pub tokens: Vec<Judged>,
     /// Tokens that the cloud read for it.
     pub usage: Usage,
@@ -264,6 +276,18 @@ pub trait Cloud: Send {
         async move { Err(CloudError::Unsupported { engine: "this cloud", what }) }
     }
 
+    /// Whether judging several places with one request costs this cloud less than an ask for each. Known
+    /// once it is open.
+    fn judges_asks(&self) -> bool {
+        false
+    }
+
+    /// Begins to judge a draft behind this text, and returns at once, as [`begin`](Self::begin) does.
+    /// `None` where [`judges_asks`](Self::judges_asks) is false.
+    fn begin_judge(&mut self, _ask: Ask<'_>, _draft: Draft<'_>) -> Option<Pending<Judgement>> {
+        None
+    }
+
     /// Gets the edge's step at the position of the next ask, right before it. A cloud that collects
     /// training samples sends it along; others ignore it.
     fn record_step(&mut self, _step: &Step) {}
@@ -297,6 +321,14 @@ impl<C: Cloud> Cloud for &mut C {
         draft: Draft<'_>,
     ) -> impl Future<Output = Result<Judgement, CloudError>> + Send {
         (**self).judge(ask, draft)
+    }
+
+    fn judges_asks(&self) -> bool {
+        (**self).judges_asks()
+    }
+
+    fn begin_judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Option<Pending<Judgement>> {
+        (**self).begin_judge(ask, draft)
     }
 
     fn record_step(&mut self, step: &Step) {

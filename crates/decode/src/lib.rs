@@ -6,7 +6,8 @@
 //! - [`input`]: what a generation begins with
 //! - [`session`]: the joint loop; [`relay`]: the loop of mode `large`; [`verify`]: that of mode `verify`
 //! - `form`: holding its text to a form; `speculation`: what the edge writes while an answer is on its way,
-//!   `branches`: behind several choices at once; `warm`: what the cloud does before the first ask
+//!   `branches`: behind several choices at once; `judging`: one request for several doubtful places;
+//!   `in_flight`: answers that are to come; `warm`: what the cloud does before the first ask
 //! - [`edge`], [`router`], [`cloud`]: the traits of the small model, the router and the large model
 //! - [`conversation`]: the messages that both models begin with
 //! - [`vocabulary`] and [`token`]: the tokenizer's trait, and token ids
@@ -40,7 +41,9 @@ pub mod fake;
 pub mod features;
 mod form;
 mod hex;
+mod in_flight;
 pub mod input;
+mod judging;
 pub mod logits;
 #[cfg(feature = "fakes")]
 pub mod mutation;

@@ -31,6 +31,7 @@ use crate::{
     Sampling, SamplingError, Score, Step, ThresholdPolicy, Token, Transcript, Vocabulary, boundary,
     branches::Branches,
     form::Form,
+    in_flight::{InFlight, counted},
     input::{Begun, SessionInput},
     sampling,
     speculation::{self, Ahead},
@@ -148,6 +149,14 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// the others answer later asks without a round trip, for as long as the text is the cloud's own.
     pub fn with_ask_tokens(mut self, tokens: usize) -> Self {
         self.ahead.tokens = tokens;
+        self
+    }
+
+    /// Where as many requests are on their way as may be, goes on past doubtful places, and has several of
+    /// them judged with one request as soon as one may be made: where ids are exchanged, nothing is drawn,
+    /// and the cloud can. The tokens are the same.
+    pub fn with_judged_asks(mut self, judged: bool) -> Self {
+        self.ahead.judges = judged;
         self
     }
 
@@ -354,6 +363,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             None => vec![None; tokens.len()],
         };
         let usage = Some(answer.usage).filter(|_| speculation.is_none());
+        let judged = answer.judged;
         if let AnswerLength::Tokens(_) = want {
             // The others are what the cloud would answer to asks behind this one.
             tokens.truncate(1);
@@ -367,6 +377,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             source: Source::Cloud,
             eligible: Some(true),
             usage,
+            judged,
             speculation,
             ..NewTokens::default()
         }))
@@ -374,8 +385,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
 
     /// What comes back from an ask here, and how long nothing else was done.
     async fn await_answer(&mut self, step: &Step) -> Result<(Answer, Duration), SessionError> {
-        // An ask that was made ahead and failed is made again: only here does a failure count.
-        if let Some(asked) = self.ahead.take_asked() {
+        // An ask that was made ahead, or with others, and failed is made again: only by itself does a
+        // failure count.
+        if let Some(asked) = self.ahead.take_asked().or_else(|| self.judge_here()) {
             match self.wait(step, asked).await? {
                 (Ok(answer), waited) => return Ok((answer, waited)),
                 (Err(_), _) => self.transcript.add_void_asks(1),
@@ -387,6 +399,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         if let Some(asked) =
             speculation::begin(routing, (want, &self.sampling), Some(step), written)
         {
+            let asked = InFlight::OnItsWay(counted(&self.ahead.requests, asked));
             let (answer, waited) = self.wait(step, asked).await?;
             return Ok((answer?, waited));
         }
@@ -426,7 +439,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         let _span =
             trace_span!("accept", source = source.name(), tokens = written.tokens.len()).entered();
         let branch = self.switch_to_branch(&written);
-        let speculation = self.ahead.judge(&written, branch);
+        let speculation = self.ahead.outcome(&written, branch);
         if let Some(speculation) = speculation {
             self.transcript.add_speculation(speculation);
         }

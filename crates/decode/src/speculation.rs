@@ -6,12 +6,14 @@
 //! when the text has come to a place, as if it had waited, and finds the place read and perhaps the
 //! answer there. Where the text goes another way, the places behind are cut from the edge's cache, and
 //! the asks made there are void. So the tokens are those of the loop that waits, whatever comes when.
-//! It may go on behind further choices too: `branches`.
+//! It may go on behind further choices too: `branches`; and have several doubtful places judged with one
+//! request: `judging`.
 
 use std::{
     collections::VecDeque,
     future::poll_fn,
     pin::{Pin, pin},
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
@@ -21,6 +23,7 @@ use tracing::{Instrument, trace_span};
 use crate::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Decision, Edge, EdgeError, Exchange, Handshake,
     PendingAnswer, Router, Routing, Sampling, Score, Session, SessionError, Step, Token,
+    in_flight::{InFlight, counted},
     trace::{Source, Speculation, Times},
     transcript::{NewTokens, Written},
     warm::Warm,
@@ -32,11 +35,13 @@ const MAX_STEPS_AHEAD: usize = 64;
 /// What was read behind the place where the text stands.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// How many asks may be on their way at once; with 0 the loop waits for each.
+    /// How many requests may be on their way at once; with 0 the loop waits for each.
     pub limit: usize,
+    /// Whether it goes on past a doubtful place where that many are, to have it judged with others.
+    pub judges: bool,
     /// The places behind, in order. Where the edge has nothing unread, the first is where the text
     /// stands.
-    path: VecDeque<StepAhead>,
+    pub path: VecDeque<StepAhead>,
     /// The ask that was made ahead for the place where the text stands.
     pub asked: Option<InFlight>,
     /// Whether that place was read ahead.
@@ -48,6 +53,8 @@ pub(crate) struct Ahead {
     pub foreseen: Option<Answer>,
     /// The opening of the cloud and its reading of the prompt, where they go ahead of the first ask.
     pub warm: Warm,
+    /// Held by every request that is on its way.
+    pub requests: Arc<()>,
 }
 
 /// A position that the edge has read up to, and its score.
@@ -60,24 +67,10 @@ pub(crate) struct StepAhead {
     pub asked: Option<InFlight>,
 }
 
-/// An answer of the cloud's that is on its way, or has come.
-#[expect(clippy::large_enum_variant, reason = "there are few, and most end as the larger one")]
-pub(crate) enum InFlight {
-    OnItsWay(PendingAnswer),
-    Arrived(Result<Answer, CloudError>),
-}
-
-impl InFlight {
-    pub fn poll(&mut self, context: &mut std::task::Context<'_>) {
-        if let Self::OnItsWay(answer) = self
-            && let Poll::Ready(answer) = answer.as_mut().poll(context)
-        {
-            *self = Self::Arrived(answer);
-        }
-    }
-
-    pub fn is_on_its_way(&self) -> bool {
-        matches!(self, Self::OnItsWay(_))
+impl StepAhead {
+    /// Whether the cloud was sent a question about this place.
+    pub fn was_asked(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| !asked.is_due())
     }
 }
 
@@ -116,9 +109,9 @@ impl Ahead {
         self.warm.poll(context);
     }
 
-    fn on_their_way(&self) -> usize {
-        let asks = self.path.iter().filter_map(|ahead| ahead.asked.as_ref());
-        asks.filter(|ask| ask.is_on_its_way()).count()
+    /// How many requests are on their way, that for the place where the text stands among them.
+    pub fn on_their_way(&self) -> usize {
+        Arc::strong_count(&self.requests) - 1
     }
 
     /// How many of these tokens the edge went on with.
@@ -133,7 +126,7 @@ impl Ahead {
 
     /// How tokens that are about to be accepted stand to what was read ahead, along the text's own way
     /// or a branch.
-    pub fn judge(&self, written: &NewTokens, branch: bool) -> Option<Speculation> {
+    pub fn outcome(&self, written: &NewTokens, branch: bool) -> Option<Speculation> {
         if written.speculation.is_some() {
             return written.speculation;
         }
@@ -145,6 +138,7 @@ impl Ahead {
         let same = known > 0 && self.common(ids) == known;
         Some(match (same, branch) {
             (true, true) => Speculation::Branch,
+            (true, false) if written.judged => Speculation::Judged,
             (true, false) => Speculation::Confirmed,
             (false, _) => Speculation::Contradicted,
         })
@@ -171,20 +165,21 @@ pub(crate) fn begin<R, C: Cloud>(
     (want, sampling): (AnswerLength, &Sampling),
     step: Option<&Step>,
     written: &Written,
-) -> Option<InFlight> {
+) -> Option<PendingAnswer> {
     let (tokens, text) = (&written.tokens, written.text.as_str());
     if let Some(step) = step {
         routing.cloud.record_step(step);
     }
     let ask = Ask { tokens, text, want, sampling };
-    routing.cloud.begin(ask).map(InFlight::OnItsWay)
+    routing.cloud.begin(ask)
 }
 
 impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// Reads up to where the text stands, unless that was read ahead.
     pub(crate) async fn arrive(&mut self) -> Result<(Step, Option<Score>, Times), SessionError> {
         if let Some(StepAhead { step, score, times, asked, .. }) = self.ahead.path.pop_front() {
-            (self.ahead.asked, self.ahead.provisional) = (asked, true);
+            self.ahead.asked = asked.filter(|asked| !asked.is_due());
+            self.ahead.provisional = true;
             return Ok((step, score, times));
         }
         let mut step = self.read_unread().await?;
@@ -209,7 +204,8 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             if let (Some(opened), Some(routing)) = (opened, routing.as_mut()) {
                 *exchange = Some(opened.exchange);
                 let (want, written) = (ahead.wanted(*exchange, greedy), transcript.written());
-                ahead.warm.ask(begin(routing, (want, sampling), None, written));
+                let asked = begin(routing, (want, sampling), None, written);
+                ahead.warm.ask(asked.map(InFlight::OnItsWay));
             }
             ahead.warm.poll(context);
             reading.as_mut().poll(context)
@@ -255,7 +251,10 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 break answer;
             }
             let next = match &mut expected {
-                Some(expected) => self.go_on(step, expected)?,
+                Some(expected) => {
+                    self.judge_due();
+                    self.go_on(step, expected)?
+                }
                 None => None,
             };
             let begun = Instant::now();
@@ -345,21 +344,22 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     }
 
     /// Asks at the last place that was read ahead, where the text would ask there. `false` where that
-    /// has to wait, because enough asks are on their way.
+    /// has to wait, because enough requests are on their way and the place cannot be put off.
     fn ask_ahead(&mut self, expected: &ExpectedText) -> bool {
-        let on_their_way = 1 + self.ahead.on_their_way();
         let Some(ahead) = self.ahead.path.back() else { return true };
         if ahead.asked.is_some() || !self.asks_at(ahead, expected) {
             return true;
         }
-        if on_their_way >= self.ahead.limit {
-            return false;
+        if self.ahead.on_their_way() >= self.ahead.limit {
+            return self.put_off();
         }
         let how = (self.wanted(), &self.sampling);
-        let (Some(ahead), Some(routing)) = (self.ahead.path.back_mut(), &mut self.routing) else {
+        let Ahead { path, requests, .. } = &mut self.ahead;
+        let (Some(ahead), Some(routing)) = (path.back_mut(), &mut self.routing) else {
             return true;
         };
-        ahead.asked = begin(routing, how, Some(&ahead.step), &expected.written);
+        let asked = begin(routing, how, Some(&ahead.step), &expected.written);
+        ahead.asked = asked.map(|asked| InFlight::OnItsWay(counted(requests, asked)));
         ahead.asked.is_some()
     }
 
@@ -444,7 +444,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         // Inside a word of the cloud's nothing was to be decided.
         for ahead in self.ahead.path.drain(..same.saturating_sub(1)) {
             self.transcript.add_cost(ahead.times, None);
-            self.transcript.add_void_asks(usize::from(ahead.asked.is_some()));
+            self.transcript.add_void_asks(usize::from(ahead.was_asked()));
         }
     }
 
@@ -464,7 +464,7 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
             return;
         }
         for ahead in self.ahead.path.drain(..) {
-            self.transcript.add_void(ahead.times, ahead.asked.is_some());
+            self.transcript.add_void(ahead.times, ahead.was_asked());
         }
         let read = self.edge.held().iter().take(self.read).copied().collect::<Vec<_>>();
         self.edge.keep_common(&read);

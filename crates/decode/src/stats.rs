@@ -45,6 +45,8 @@ pub struct Stats {
     pub confirmed_asks: usize,
     /// Answers that were another of the edge's choices, where it had gone on behind that too.
     pub branch_asks: usize,
+    /// Answers that were the edge's own choice, where the cloud judged several places with one request.
+    pub judged_asks: usize,
     /// Answers that were another token, where the edge had gone on: that was in vain.
     pub contradicted_asks: usize,
     /// Doubtful places whose answer had come with an earlier one; they are not in `asks`.
@@ -87,6 +89,7 @@ pub(crate) struct Totals {
     pub provisional_tokens: usize,
     pub confirmed_asks: usize,
     pub branch_asks: usize,
+    pub judged_asks: usize,
     pub contradicted_asks: usize,
     pub foreseen_asks: usize,
     pub void_asks: usize,

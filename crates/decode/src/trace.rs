@@ -40,6 +40,8 @@ pub enum Speculation {
     Confirmed,
     /// The cloud's answer was another of the edge's choices, and the edge had gone on behind that too.
     Branch,
+    /// The cloud judged this place together with others, and agreed with what the edge had gone on behind.
+    Judged,
     /// The cloud's answer was another: what the edge had written behind its own choice was void.
     Contradicted,
     /// The cloud had said it with an earlier answer.

@@ -39,6 +39,8 @@ pub(crate) struct NewTokens {
     pub constrained: Option<Constrained>,
     pub times: Times,
     pub usage: Option<Usage>,
+    /// Whether the cloud judged this place together with others.
+    pub judged: bool,
     pub speculation: Option<Speculation>,
     pub alternatives: Vec<Alternative>,
     pub sent: Option<String>,
@@ -203,6 +205,7 @@ impl Transcript {
             Speculation::Provisional => self.totals.provisional_tokens += 1,
             Speculation::Confirmed => self.totals.confirmed_asks += 1,
             Speculation::Branch => self.totals.branch_asks += 1,
+            Speculation::Judged => self.totals.judged_asks += 1,
             Speculation::Contradicted => self.totals.contradicted_asks += 1,
             Speculation::Foreseen => self.totals.foreseen_asks += 1,
         }
@@ -349,6 +352,7 @@ impl Transcript {
             provisional_tokens: totals.provisional_tokens,
             confirmed_asks: totals.confirmed_asks,
             branch_asks: totals.branch_asks,
+            judged_asks: totals.judged_asks,
             contradicted_asks: totals.contradicted_asks,
             foreseen_asks: totals.foreseen_asks,
             void_asks: totals.void_asks,

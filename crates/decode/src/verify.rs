@@ -243,7 +243,7 @@ impl<E: Edge, C: Cloud> Verify<E, C> {
 
     /// The cloud has tokens of its own: what it agrees with is counted in characters.
     fn verdict_on_text(&self, drafted: &Drafted, judged: &[Judged]) -> Verdict {
-        let same = judged.iter().take_while(|j| j.greedy.id == j.given.id).count();
+        let same = judged.iter().take_while(|judged| judged.agrees()).count();
         let mut text: String = judged[..same].iter().map(|j| j.given.text.as_str()).collect();
         let other = judged.get(same).map(|judged| judged.greedy.text.as_str());
         let end = other == Some("");

@@ -9,7 +9,7 @@
 
 use std::task::{Context, Poll};
 
-use crate::{Cloud, Handshake, Pending, speculation::InFlight};
+use crate::{Cloud, Handshake, Pending, in_flight::InFlight};
 
 /// What is done for a cloud ahead of the first ask.
 #[derive(Default)]

@@ -73,6 +73,15 @@ impl Sequence {
         result
     }
 
+    /// The same, and the sequence then holds what was read: the continuation without its last token. For
+    /// a text that is likely to come.
+    pub async fn score_and_keep(&mut self, continuation: &[Token]) -> Result<Scores, EngineError> {
+        let scores = self.score(continuation).await?;
+        let read = continuation.len().saturating_sub(1);
+        self.tokens.extend_from_slice(&continuation[..read]);
+        Ok(scores)
+    }
+
     async fn run<T>(
         &mut self,
         tokens: &[Token],

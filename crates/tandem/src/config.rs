@@ -113,6 +113,10 @@ pub struct AskConfig {
     /// How many tokens an ask brings where ids are exchanged and nothing is drawn: those behind the
     /// first answer later asks, for as long as the text is the cloud's own.
     pub tokens: usize,
+    /// Goes on past doubtful places where `in_flight` requests are on their way, and has several of them
+    /// judged with one request as soon as one may be made: where ids are exchanged, nothing is drawn, and
+    /// the cloud scores a text at less than what its asks would cost (`tandem cloud`, SGLang).
+    pub judges: bool,
     /// Opens a cloud elsewhere, and has it read the prompt, while the small model reads it. The prompt
     /// is then sent even if no token is doubtful later.
     pub warm: bool,
@@ -133,6 +137,7 @@ impl Default for AskConfig {
             in_flight: ASKS_IN_FLIGHT,
             branches: 0,
             tokens: 1,
+            judges: false,
             warm: false,
         }
     }

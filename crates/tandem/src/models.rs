@@ -306,6 +306,10 @@ impl Pair for Models {
         self.config.ask.tokens
     }
 
+    fn judges_asks(&self) -> bool {
+        self.config.ask.judges
+    }
+
     fn warms_cloud(&self) -> bool {
         self.config.ask.warm && !self.shares_cores()
     }

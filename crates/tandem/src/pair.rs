@@ -89,6 +89,11 @@ pub trait Pair: Send + Sync + 'static {
         1
     }
 
+    /// Whether several doubtful places are judged with one request, where that many are on their way.
+    fn judges_asks(&self) -> bool {
+        false
+    }
+
     /// Whether the large model is opened and reads the prompt while the small one does.
     fn warms_cloud(&self) -> bool {
         false

@@ -309,6 +309,7 @@ impl<P: Pair> Lease<P> {
             let pair = &self.pool.pair;
             let session = session.with_asks_in_flight(pair.asks_in_flight());
             let session = session.with_branches(pair.branches());
+            let session = session.with_judged_asks(pair.judges_asks());
             let mut session = session.with_ask_tokens(pair.ask_tokens());
             if pair.warms_cloud() {
                 session = session.with_warm_cloud();

@@ -98,7 +98,7 @@ pub struct EvalArgs {
     pub no_large: bool,
 
     /// Measure mode verify too: the large model's text, drafted by the small one and judged in passes over
-    /// whole drafts. The cloud must be able to judge: tandem cloud, SGLang or vLLM
+    /// whole drafts
     #[arg(long)]
     pub verify: bool,
 

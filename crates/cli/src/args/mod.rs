@@ -368,6 +368,13 @@ pub struct CloudLocationArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = up_to::<16>, help_heading = "Cloud")]
     pub ask_tokens: usize,
 
+    /// Where --asks-in-flight requests are on their way, go on past doubtful tokens, and let a cloud that can
+    /// judge several of them with one request: with --asks-in-flight 1 the fewest requests, where they are
+    /// close together. Only where both models have one vocabulary and nothing is drawn, with tandem cloud
+    /// and SGLang
+    #[arg(long, help_heading = "Cloud")]
+    pub judge_asks: bool,
+
     /// Open a cloud elsewhere and let it read the prompt while the small model does: the first ask is
     /// answered sooner, and the prompt is sent even if nothing is asked later
     #[arg(long, help_heading = "Cloud")]

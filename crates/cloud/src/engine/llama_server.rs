@@ -40,9 +40,7 @@ impl Dialect for LlamaServer {
         let decoded = tokens.len();
         let stop = string(reply, "/stop_type");
         let end = stop.as_deref() == Some("eos");
-        if end {
-            tokens.pop();
-        }
+        let closing = if end { tokens.pop() } else { None };
         Ok(Completion {
             logprobs: logprobs(reply, &tokens),
             ids: Some(tokens),
@@ -60,9 +58,33 @@ impl Dialect for LlamaServer {
                 cloud_decode: time(reply, "/timings/predicted_ms", 1000.0),
                 ..Times::default()
             },
-            closing: None,
+            closing,
             slot: reply.get("id_slot").and_then(Value::as_i64).filter(|slot| *slot >= 0),
         })
+    }
+
+    /// Each context goes to a slot of its own, as long as there are any.
+    fn ask_each(&self, question: &Question<'_>, contexts: &[&[Token]]) -> Option<Request> {
+        let mut request = self.ask(&Question { slot: None, ..*question });
+        request.body["prompt"] = json!(contexts);
+        Some(request)
+    }
+
+    /// A list in any order, or where there was one context, its answer.
+    fn answers(&self, reply: &Value) -> Result<Vec<Completion>, ReplyError> {
+        let Some(replies) = reply.as_array() else {
+            return self.answer(reply).map(|one| vec![one]);
+        };
+        let mut answers = vec![];
+        for reply in replies {
+            let index = count(reply, "/index").ok_or("an answer that does not say to what")?;
+            answers.push((index, self.answer(reply)?));
+        }
+        answers.sort_by_key(|(index, _)| *index);
+        if answers.iter().enumerate().any(|(place, (index, _))| place != *index) {
+            return Err("answers that belong to no context, or to the same".into());
+        }
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
     fn tokenize(&self, text: &str, whole: bool) -> Option<Request> {
@@ -106,6 +128,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::Context;
 
     #[test]
     fn an_answer_is_read() {
@@ -135,6 +158,40 @@ mod tests {
         let answer = LlamaServer.answer(&reply).unwrap();
         assert!(answer.end && answer.ids == Some(vec![]) && answer.usage.decoded == 1);
         assert_eq!(answer.usage.cached, None);
+    }
+
+    #[test]
+    fn several_contexts_go_in_one_request_and_their_answers_come_in_any_order() {
+        let sampling = Default::default();
+        let (first, second) = ([1, 2].map(Token), [1, 2, 3].map(Token));
+        let context = Context::Ids(&first);
+        let question = Question {
+            context,
+            tokens: 1,
+            sampling: &sampling,
+            seed: 0,
+            slot: Some(3),
+            stream: None,
+        };
+        let request = LlamaServer.ask_each(&question, &[&first, &second]).unwrap();
+        assert_eq!(request.body["prompt"], json!([[1, 2], [1, 2, 3]]));
+        assert_eq!(request.body["n_predict"], json!(1));
+        // One slot would answer them one after the other.
+        assert_eq!(request.body.get("id_slot"), None);
+        let answer = |index: usize, id: u32, stop: &str| json!({ "index": index, "content": "", "tokens": [id], "stop_type": stop });
+        let reply = json!([answer(1, 2, "eos"), answer(0, 7, "limit")]);
+        let answers = LlamaServer.answers(&reply).unwrap();
+        assert_eq!((answers[0].ids.clone(), answers[0].closing), (Some(vec![Token(7)]), None));
+        assert_eq!((answers[1].ids.clone(), answers[1].closing), (Some(vec![]), Some(Token(2))));
+        // One alone is no list.
+        assert_eq!(LlamaServer.answers(&answer(0, 7, "limit")).unwrap().len(), 1);
+        for reply in [
+            json!([answer(0, 7, "limit"), answer(0, 8, "limit")]),
+            json!([answer(1, 7, "limit")]),
+            json!([{ "content": "", "tokens": [7] }]),
+        ] {
+            assert!(LlamaServer.answers(&reply).is_err(), "{reply}");
+        }
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct EngineInfo {
     pub context: Option<usize>,
     /// How many tokens its vocabulary has.
     pub vocabulary: Option<usize>,
+    /// How many texts it works on at once.
+    pub slots: Option<usize>,
     /// Bytes of its weights, and of its cache for each token.
     pub footprint: Option<(u64, u64)>,
 }
@@ -129,7 +131,7 @@ pub(crate) struct Completion {
     pub usage: Usage,
     pub times: Times,
     pub slot: Option<i64>,
-    /// The token that ended the text, where the engine keeps it in its session.
+    /// The token that ended the text, where the engine tells it.
     pub closing: Option<Token>,
 }
 
@@ -175,6 +177,16 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     fn answer(&self, reply: &Value) -> Result<Completion, ReplyError>;
 
+    /// Asks the same behind several contexts, in one request.
+    fn ask_each(&self, _question: &Question<'_>, _contexts: &[&[Token]]) -> Option<Request> {
+        None
+    }
+
+    /// The answers to that, in the order of their contexts.
+    fn answers(&self, reply: &Value) -> Result<Vec<Completion>, ReplyError> {
+        self.answer(reply).map(|one| vec![one])
+    }
+
     /// The ids of a text in which special tokens are read as such. `whole`: the text is a whole
     /// prompt, to which the engine may still have to add a beginning.
     fn tokenize(&self, _text: &str, _whole: bool) -> Option<Request> {
@@ -215,6 +227,11 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         _from: usize,
     ) -> Result<Vec<ScoredToken>, ReplyError> {
         Err(CANNOT_SCORE.into())
+    }
+
+    /// Whether scoring a text costs less than an ask for each place that is doubtful in it.
+    fn judges_asks(&self) -> bool {
+        false
     }
 
     /// Opens a session that is sent only what is new.

@@ -45,6 +45,7 @@ pub fn read(bytes: &[u8]) -> (usize, usize) {
             }
             Err(_) => refused += 1,
         }
+        let _ = dialect.answers(&reply);
         let _ = (dialect.tokens(&reply), dialect.text(&reply), dialect.templated(&reply));
         for from in [0, 3, 6, 7] {
             if let Ok(scores) = dialect.scores(&reply, &given, from) {

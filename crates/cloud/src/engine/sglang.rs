@@ -128,6 +128,11 @@ impl Dialect for Sglang {
         Some(generate(body, salt))
     }
 
+    /// What was judged stays in its cache.
+    fn judges_asks(&self) -> bool {
+        true
+    }
+
     fn scores(
         &self,
         reply: &Value,

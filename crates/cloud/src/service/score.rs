@@ -11,6 +11,10 @@ use crate::protocol::{Cost, Prefix, ScoreRequest, ScoreResponse, ScoredToken};
 /// Bytes of the hash of a prefix; more are no hash, and would be kept while the call waits.
 const LONGEST_HASH: usize = 128;
 
+/// So many unread tokens of the context are scored along with the continuation: one pass costs less than
+/// two.
+const SCORED_ALONG: usize = 8;
+
 impl Service {
     /// Judges every token of a continuation in one prefill; none of it is accepted.
     pub async fn score(
@@ -62,8 +66,8 @@ impl Service {
         Ok(ScoreResponse { tokens: tokens.collect(), cost })
     }
 
-    /// Reads the context as far as it is not cached, then the continuation; the latter does not
-    /// stay.
+    /// Reads the context as far as it is not cached, and the continuation. That is no part of the
+    /// conversation, but stays in the cache: much of it is mostly accepted.
     async fn judge(
         &self,
         session: &mut Session,
@@ -73,14 +77,17 @@ impl Service {
         let mut read = 0;
         loop {
             let cached = session.sequence.keep_common(context);
-            if cached < context.len() {
-                let output = self.sessions.read(&mut session.sequence, &context[cached..]).await?;
+            let mut unread = &context[cached..];
+            if cached == 0 || unread.len() > SCORED_ALONG {
+                let output = self.sessions.read(&mut session.sequence, unread).await?;
                 read += output.reading.tokens;
+                unread = &[];
             }
-            match session.sequence.score(given).await {
+            match session.sequence.score_and_keep(&[unread, given].concat()).await {
                 Err(EngineError::Full { .. }) if self.sessions.evict_one() => {}
                 other => {
-                    let scores = other?;
+                    let mut scores = other?;
+                    scores.tokens.drain(..unread.len().min(scores.tokens.len()));
                     read += scores.reading.tokens;
                     return Ok((scores, read));
                 }

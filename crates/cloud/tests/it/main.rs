@@ -5,6 +5,7 @@ mod campaign;
 mod chaos;
 mod common;
 mod dialects;
+mod judging;
 mod misbehaviour;
 mod sequences;
 mod serial;

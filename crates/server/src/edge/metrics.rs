@@ -146,6 +146,7 @@ impl PairMetrics {
         for (outcome, count) in [
             ("confirmed", stats.confirmed_asks),
             ("branch", stats.branch_asks),
+            ("judged", stats.judged_asks),
             ("contradicted", stats.contradicted_asks),
             ("foreseen", stats.foreseen_asks),
             ("void", stats.void_asks),
@@ -205,6 +206,7 @@ mod tests {
             foreseen_asks: 5,
             void_asks: 6,
             void_steps: 7,
+            judged_asks: 8,
             ..Stats::default()
         };
         pair.text(&stats);
@@ -218,6 +220,7 @@ mod tests {
             ("asks_hidden_total{pair=\"tandem\",outcome=\"foreseen\"}", 5),
             ("asks_hidden_total{pair=\"tandem\",outcome=\"void\"}", 6),
             ("void_steps_total{pair=\"tandem\"}", 7),
+            ("asks_hidden_total{pair=\"tandem\",outcome=\"judged\"}", 8),
             // The other pair wrote nothing.
             ("void_steps_total{pair=\"maths\"}", 0),
         ] {

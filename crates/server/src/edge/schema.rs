@@ -138,6 +138,8 @@ pub struct Stats {
     confirmed_asks: usize,
     /// Answers that were another of the edge's choices, where it had gone on behind that too.
     branch_asks: usize,
+    /// Answers that were the edge's own choice, where the cloud judged several places with one request.
+    judged_asks: usize,
     /// Answers that were another token, where the edge had gone on: that was in vain.
     contradicted_asks: usize,
     /// Doubtful places whose answer had come with an earlier one; not among `asks`.
@@ -221,13 +223,15 @@ pub struct Token {
 
 /// How a token stood to what the edge wrote while an answer was on its way: read before it was certain
 /// that the text would come here; the cloud's answer, as expected; another of the edge's choices, which it
-/// had gone on behind too; one that it had not; or one that had come with an earlier answer.
+/// had gone on behind too; as expected, and judged together with other places; one that it had not gone on
+/// behind; or one that had come with an earlier answer.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Speculation {
     Provisional,
     Confirmed,
     Branch,
+    Judged,
     Contradicted,
     Foreseen,
 }

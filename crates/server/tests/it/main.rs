@@ -9,6 +9,7 @@ mod apis;
 mod bodies;
 mod common;
 mod document;
+mod judging;
 mod limits;
 mod load;
 mod logs;

@@ -50,6 +50,8 @@ struct Point {
     ceiling_reached: Option<f64>,
     asks: usize,
     void_asks: usize,
+    /// How many requests these were: fewer than asks, where several places are judged with one.
+    requests: usize,
     sent_bytes: usize,
     /// Whether every token is that of the recording, where each answer was waited for.
     identical: bool,
@@ -68,6 +70,7 @@ struct Recorded {
 struct Run {
     wall: Duration,
     stats: Vec<Stats>,
+    requests: usize,
     identical: bool,
 }
 
@@ -78,6 +81,7 @@ struct Bench {
     limits: Limits,
     ask_tokens: usize,
     branches: usize,
+    judges: bool,
 }
 
 impl Bench {
@@ -129,22 +133,25 @@ impl Bench {
         texts: &[Recorded],
         (rtt, asks_in_flight): (Duration, usize),
     ) -> anyhow::Result<(Sequence, Run)> {
-        let mut run = Run { wall: Duration::ZERO, stats: vec![], identical: true };
+        let mut run = Run { wall: Duration::ZERO, stats: vec![], requests: 0, identical: true };
         let policy = self.fresh_policy();
         for text in texts {
             edge.keep_common(&[]);
-            let routing = self.routing(Player::new(&text.record, rtt), &policy);
+            let mut player = Player::new(&text.record, rtt);
+            let routing = self.routing(&mut player, &policy);
             // A text that goes another way has no answers in the record: it is told as such.
             let routing = Routing { on_error: OnCloudError::Keep, ..routing };
             let started = Instant::now();
             let session = Session::new(edge, Some(routing), self.input(text.prompt.clone()))?;
             let session = session.with_asks_in_flight(asks_in_flight).with_branches(self.branches);
+            let session = session.with_judged_asks(self.judges);
             let mut session = session.with_ask_tokens(self.ask_tokens);
             while session.next().await?.is_some() {}
             run.wall += started.elapsed();
             run.identical &= session.transcript().tokens() == text.tokens;
             run.stats.push(session.transcript().stats());
             (edge, ..) = session.into_parts();
+            run.requests += player.requests();
         }
         Ok((edge, run))
     }
@@ -165,6 +172,7 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
         limits: tandem.defaults().limits.clone(),
         ask_tokens: location.ask_tokens,
         branches: pair.branches(),
+        judges: pair.judges_asks(),
     };
     let questions = questions(&args)?;
     let progress = TerminalProgress::default();
@@ -248,6 +256,7 @@ fn points(wanted: &[(Duration, usize)], runs: &[Vec<Run>], waited: usize) -> Vec
                 .map(|(hidden, ceiling)| hidden / ceiling),
             asks: sum(runs, |s| s.asks),
             void_asks: sum(runs, |s| s.void_asks),
+            requests: runs.first().map_or(0, |run| run.requests),
             sent_bytes: sum(runs, |s| s.sent_bytes),
             identical: runs.iter().all(|run| run.identical),
         }
@@ -261,7 +270,7 @@ fn ceiling(runs: &[Run]) -> Option<f64> {
     let (mut asks, mut hits, mut misses) = (0, 0, 0);
     for stats in runs.iter().flat_map(|run| &run.stats) {
         asks += stats.asks + stats.foreseen_asks;
-        hits += stats.confirmed_asks + stats.branch_asks + stats.foreseen_asks;
+        hits += stats.confirmed_asks + stats.judged_asks + stats.branch_asks + stats.foreseen_asks;
         misses += stats.contradicted_asks;
     }
     (hits + misses > 0).then(|| hits as f64 / asks.max(1) as f64)
@@ -280,7 +289,7 @@ fn print(
     // How often the answer was what the small model had gone on with.
     let (mut confirmed, mut branch, mut contradicted, mut tokens, mut cloud) = (0, 0, 0, 0, 0);
     for stats in runs.iter().flatten().flat_map(|run| &run.stats) {
-        confirmed += stats.confirmed_asks;
+        confirmed += stats.confirmed_asks + stats.judged_asks;
         branch += stats.branch_asks;
         contradicted += stats.contradicted_asks;
         tokens += stats.tokens;
@@ -312,7 +321,7 @@ fn print(
         writeln!(
             out,
             "  {:3.0} ms, {} in flight: {:8.0} ms, {:.2} times that of 0 ms, hidden {:>5} of at most \
-             {:>5} (reached {:>5}); {} asks, {} void, {} bytes{}",
+             {:>5} (reached {:>5}); {} asks, {} void, {} requests, {} bytes{}",
             p.rtt_ms,
             p.asks_in_flight,
             p.wall_ms,
@@ -322,6 +331,7 @@ fn print(
             percent(p.ceiling_reached),
             p.asks,
             p.void_asks,
+            p.requests,
             p.sent_bytes,
             if p.identical { "" } else { "; OTHER TOKENS than the loop that waits" },
         )?;
@@ -340,7 +350,7 @@ mod tests {
     }
 
     fn run(wall: u64, stats: Stats) -> Run {
-        Run { wall: ms(wall), stats: vec![stats], identical: true }
+        Run { wall: ms(wall), stats: vec![stats], requests: 8, identical: true }
     }
 
     #[test]

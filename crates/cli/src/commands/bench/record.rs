@@ -8,11 +8,11 @@ use std::{
 
 use cloud::{
     Clouds,
-    protocol::{Amount, NextRequest, Piece, id_bytes, prefix_hash},
+    protocol::{Amount, NextRequest, Piece, ScoreRequest, id_bytes, prefix_hash},
 };
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Exchange, Handshake, PendingAnswer, Sent, Token,
-    common_prefix,
+    Answer, AnswerLength, AnswerToken, Ask, Cloud, CloudError, Draft, Exchange, Handshake, Judged,
+    Judgement, Pending, PendingAnswer, Sent, Token, common_prefix,
 };
 
 /// What stands before an answer, whatever is exchanged.
@@ -90,8 +90,13 @@ impl Player {
         }
     }
 
-    /// Counts what Tandem's own protocol would send for this ask.
-    fn send(&mut self, ask: Ask<'_>) -> Option<()> {
+    /// How many requests were made.
+    pub fn requests(&self) -> usize {
+        usize::try_from(self.sequence).unwrap_or(usize::MAX)
+    }
+
+    /// What Tandem's own protocol would send for this ask.
+    fn request(&mut self, ask: Ask<'_>) -> NextRequest {
         let (position, hash, append) = match self.record.exchange {
             Exchange::Ids => {
                 let (before, new) = ask.tokens.split_at(common_prefix(&self.held.0, ask.tokens));
@@ -109,10 +114,38 @@ impl Player {
         };
         self.sequence += 1;
         let (sequence, sampling) = (self.sequence, *ask.sampling);
-        let next = NextRequest { sequence, position, hash, append, want, sampling, edge: None };
-        self.sent.bytes += serde_json::to_vec(&next).ok()?.len();
         self.held = (ask.tokens.to_vec(), ask.text.to_owned());
+        NextRequest { sequence, position, hash, append, want, sampling, edge: None }
+    }
+
+    fn send(&mut self, request: &impl serde::Serialize) -> Option<()> {
+        self.sent.bytes += serde_json::to_vec(request).ok()?.len();
         Some(())
+    }
+
+    /// What the record says to a draft, and how long the cloud takes: as long as for the slowest of the
+    /// asks that it spares. Where nothing was asked in the recording nothing is doubtful, so what is told
+    /// there is not looked at.
+    fn judged(&self, ask: Ask<'_>, draft: &[Token]) -> (Judgement, Duration) {
+        let (mut judgement, mut service) = (Judgement::default(), Duration::ZERO);
+        let (mut tokens, one) = (ask.tokens.to_vec(), AnswerLength::Tokens(1));
+        for (place, &id) in draft.iter().enumerate() {
+            let token = |id| AnswerToken { id: Some(id), text: String::new(), logprob: None };
+            let known = self.record.answers.iter().find(|((ids, _), _)| *ids == tokens);
+            let greedy = known.and_then(|(_, whole)| {
+                let (answer, took) = beginning(whole, one);
+                service = service.max(took);
+                answer.tokens.first().cloned()
+            });
+            if known.is_some() && greedy.is_none() || known.is_none() && place == 0 {
+                // The text ends here, or goes where the recording did not: it is asked for by itself.
+                break;
+            }
+            let (given, greedy) = (token(id), greedy.unwrap_or_else(|| token(id)));
+            judgement.tokens.push(Judged { given, greedy });
+            tokens.push(id);
+        }
+        (judgement, service)
     }
 }
 
@@ -129,7 +162,8 @@ impl Cloud for Player {
     }
 
     fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
-        self.send(ask)?;
+        let request = self.request(ask);
+        self.send(&request)?;
         let known = self.record.answers.get(&(ask.tokens.to_vec(), ask.text.to_owned()));
         let known = known.map(|whole| beginning(whole, ask.want));
         let rtt = self.rtt;
@@ -142,6 +176,23 @@ impl Cloud for Player {
             tokio::time::sleep(rtt + service).await;
             answer.times.network = rtt;
             Ok(answer)
+        }))
+    }
+
+    fn judges_asks(&self) -> bool {
+        self.record.exchange == Exchange::Ids
+    }
+
+    fn begin_judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Option<Pending<Judgement>> {
+        let Draft::Ids(ids) = draft else { return None };
+        let NextRequest { position, hash, append, .. } = self.request(ask);
+        let continuation = Piece::Ids(ids.to_vec());
+        self.send(&ScoreRequest { position, hash, append, continuation })?;
+        let ((mut judgement, service), rtt) = (self.judged(ask, ids), self.rtt);
+        Some(Box::pin(async move {
+            tokio::time::sleep(rtt + service).await;
+            judgement.times.network = rtt;
+            Ok(judgement)
         }))
     }
 

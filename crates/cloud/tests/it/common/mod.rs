@@ -2,6 +2,8 @@
 //! request.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
+mod judged;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -353,8 +355,11 @@ impl Fake {
         Mood::Says { status: 200, headers, body: self.answer(&body, None).to_string() }
     }
 
-    /// The scripted model's own continuation.
+    /// The scripted model's own continuation, or its judgement.
     fn answer(&self, body: &Value, count: Option<usize>) -> Value {
+        if let Some(judged) = self.judged(body) {
+            return judged;
+        }
         let model = self.model();
         let vocabulary = &model.vocabulary;
         let given = ["prompt", "token_ids", "input_ids", "text"].map(|name| &body[name]);

@@ -261,6 +261,15 @@ async fn scores_are_those_of_reading_one_by_one() {
     assert_eq!(sequence.tokens(), start);
     let again = sequence.read(&answer[..1], false).await.unwrap();
     assert_eq!(again.reading.tokens, 1);
+    // Unless they are kept: what follows is then the same as if they had been read one by one.
+    sequence.truncate(start.len());
+    sequence.score_and_keep(&answer).await.unwrap();
+    let (last, read) = answer.split_last().unwrap();
+    assert_eq!(sequence.tokens(), [start.as_slice(), read].concat());
+    let behind = sequence.read(&[*last], false).await.unwrap().logits;
+    sequence.truncate(start.len());
+    let expected = sequence.read(&answer, false).await.unwrap().logits;
+    assert!(argmax(&behind) == argmax(&expected) || lead(&expected) < CLEAR_LEAD);
 }
 
 #[tokio::test]

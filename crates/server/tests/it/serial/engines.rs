@@ -20,7 +20,7 @@ use cloud::{
 use decode::{
     Answer, AnswerLength, Ask, Cloud, CloudError, Edge, Exchange, FinishReason, Limits,
     OnCloudError, Relay, Routing, Sampling, Session, SessionInput, Source, Step, Threshold, Token,
-    Vocabulary,
+    Verify, Vocabulary,
 };
 use engine::{LoadOptions, Model};
 use models::{Environment, Home, Role};
@@ -335,9 +335,67 @@ async fn an_engine_alone_writes_every_character_whole() {
     assert!(wide > 0);
 }
 
-/// Generations go on, whole and honest, while their cloud is killed and comes back.
+/// So many places of a draft are judged with one request.
+const SLOTS: usize = 8;
+
+#[tokio::test]
+async fn llama_server_judges_drafts_and_the_text_is_its_own() {
+    let (model, server) = (edge().await, LlamaServer::start_with(&model_file(Role::Edge), SLOTS));
+    let (mut tokens, mut judgements) = (0, 0);
+    for question in ["Name three colours.", "Count from one to ten.", "What is the sea?"] {
+        let messages = messages(question);
+        let prompt = model.vocabulary().prompt(&messages).unwrap();
+        let opening = || Opening {
+            prompt: Prompt::Messages(messages.clone()),
+            edge: Some(edge_side(&model, &messages)),
+            rendered: None,
+            grammar: None,
+        };
+        let remote = || Remote::new(with_key(&server.url(), "sesame"), opening()).unwrap();
+        let limits = || Limits { max_tokens: 32, stops: vec![] };
+        let mut relay = Relay::new(remote(), Sampling::default(), limits());
+        while relay.next().await.unwrap().is_some() {}
+        let large = relay.transcript().tokens().to_vec();
+        let mut sequence = model.open().await.unwrap();
+        let input = SessionInput {
+            prompt: prompt.clone(),
+            written: vec![],
+            sampling: Sampling::default(),
+            limits: limits(),
+        };
+        let mut verify = Verify::new(&mut sequence, remote(), input).unwrap();
+        while verify.next().await.unwrap().is_some() {}
+        assert_eq!(verify.exchange(), Some(Exchange::Ids));
+        let (_, _, transcript) = verify.into_parts();
+        let written = transcript.tokens();
+        tokens += written.len();
+        judgements += transcript.stats().asks;
+        // The texts may part where two tokens are as good as equal.
+        let same = decode::common_prefix(written, &large);
+        if same < written.len().max(large.len()) {
+            sequence.truncate(0);
+            let step =
+                sequence.step(&[prompt.as_slice(), &written[..same]].concat()).await.unwrap();
+            assert!(gap(&step) < FAR_APART, "{question} at {same}: {}", gap(&step));
+        }
+    }
+    println!("{tokens} tokens in {judgements} judgements");
+    // The drafts are those of the same model: nearly all of them are accepted.
+    assert!(judgements * 5 < tokens * 2, "{judgements} judgements, {tokens} tokens");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_asks_survive_ten_deaths() {
+    survive_ten_deaths(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_several_asks_on_their_way_too() {
+    survive_ten_deaths(3).await;
+}
+
+/// Generations go on, whole and honest, while their cloud is killed and comes back.
+async fn survive_ten_deaths(asks_in_flight: usize) {
     const DEATHS: usize = 10;
     let model = edge().await;
     let file = model_file(Role::Edge);
@@ -359,6 +417,7 @@ async fn two_hundred_asks_survive_ten_deaths() {
         drop(server);
     });
     let (mut asks, mut fallbacks, mut back, mut rounds) = (0, 0, 0, 0);
+    let (mut provisional, mut void) = (0, 0);
     let started = Instant::now();
     while !done.load(Ordering::SeqCst) || asks < 200 {
         assert!(started.elapsed() < Duration::from_secs(150), "{asks} asks in {rounds} rounds");
@@ -380,7 +439,8 @@ async fn two_hundred_asks_survive_ten_deaths() {
             sampling: Sampling::default(),
             limits: Limits { max_tokens: 60, stops: vec![] },
         };
-        let mut session = Session::new(&mut sequence, Some(routing), plan).unwrap();
+        let session = Session::new(&mut sequence, Some(routing), plan).unwrap();
+        let mut session = session.with_asks_in_flight(asks_in_flight);
         let mut streamed = String::new();
         while let Some(span) = session.next().await.unwrap() {
             streamed += &span.text();
@@ -402,11 +462,18 @@ async fn two_hundred_asks_survive_ten_deaths() {
         back += usize::from(
             first.is_some_and(|i| shown[i..].iter().any(|t| t.source == Source::Cloud)),
         );
+        let stats = transcript.stats();
+        provisional += stats.confirmed_asks + stats.contradicted_asks;
+        void += stats.void_asks;
         asks += shown.len();
         fallbacks += count(Source::Fallback);
         rounds += 1;
     }
     killer.join().unwrap();
-    println!("{asks} asks in {rounds} generations, {fallbacks} fallbacks, back {back} times");
+    println!(
+        "{asks} asks in {rounds} generations, {fallbacks} fallbacks, back {back} times; the edge had \
+         gone on at {provisional}, {void} asks were void"
+    );
+    assert_eq!(provisional > 0, asks_in_flight > 0, "{provisional}");
     assert!(asks >= 200 && fallbacks > 0 && back > 0, "{asks} {fallbacks} {back}");
 }

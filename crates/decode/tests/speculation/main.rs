@@ -2,23 +2,21 @@
 //! one that waits for them.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::{
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{Context, Poll},
+mod network;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
+use network::{Network, SlowEdge};
 use proptest::prelude::*;
 use tandem_decode::{
-    Accepted, Answer, AnswerLength, Ask, Budget, BudgetState, Cloud, CloudError, Edge, EdgeError,
-    Exchange, FinishReason, Handshake, Limits, OnCloudError, Pending, PendingAnswer, Router,
-    Routing, Sampling, Score, Session, SessionError, SessionInput, Stats, Step, Threshold,
-    ThresholdPolicy, Token, Vocabulary,
+    Accepted, Budget, BudgetState, Exchange, FinishReason, Limits, OnCloudError, Router, Routing,
+    Sampling, Score, Session, SessionError, SessionInput, Stats, Step, Threshold, ThresholdPolicy,
+    Token, Vocabulary,
     fake::{FakeCloud, FakeEdge, FakeModel},
-    sampling,
+    trace::Speculation,
 };
 
 const PIECES: &[&str] = &[
@@ -33,165 +31,6 @@ impl Router for Margin {
     fn score(&self, step: &Step) -> Score {
         let distribution = step.distribution();
         Score::new(distribution.top1 - distribution.top2)
-    }
-}
-
-/// Is ready when it has been polled this often.
-struct Polls(usize);
-
-impl Future for Polls {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.0 == 0 {
-            return Poll::Ready(());
-        }
-        self.0 -= 1;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-/// An edge whose steps take their time, and whose forks fail now and then.
-struct SlowEdge {
-    edge: FakeEdge,
-    seed: u64,
-    steps: usize,
-    /// How many caches were made of this one, and of that it was made of.
-    forks: Arc<AtomicUsize>,
-    fork: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("a branch broke")]
-struct Broken;
-
-impl Edge for SlowEdge {
-    fn vocabulary(&self) -> Arc<dyn Vocabulary> {
-        self.edge.vocabulary()
-    }
-
-    fn context(&self) -> usize {
-        self.edge.context()
-    }
-
-    fn held(&self) -> &[Token] {
-        self.edge.held()
-    }
-
-    fn keep_common(&mut self, context: &[Token]) -> usize {
-        self.edge.keep_common(context)
-    }
-
-    async fn fork(&mut self, keep: usize) -> Option<Self> {
-        let forks = self.forks.fetch_add(1, Ordering::Relaxed);
-        let seed = sampling::hash(self.seed, 1000 + forks);
-        if seed.is_multiple_of(97) {
-            return None;
-        }
-        let (edge, forks) = (self.edge.fork(keep).await?, self.forks.clone());
-        Some(Self { edge, seed, steps: 0, forks, fork: true })
-    }
-
-    async fn step(&mut self, unread: &[Token]) -> Result<Step, EdgeError> {
-        self.steps += 1;
-        let luck = sampling::hash(self.seed, self.steps);
-        Polls(luck as usize % 4).await;
-        // Where it is the text's own, it has made a step.
-        if self.fork && self.steps == 1 && luck.is_multiple_of(13) {
-            return Err(EdgeError::new(Broken));
-        }
-        self.edge.step(unread).await
-    }
-}
-
-/// A cloud whose answers depend on the text alone and come when they like: it agrees with the edge at
-/// about half of the places, and fails at a few.
-struct Network {
-    agrees: FakeCloud,
-    differs: FakeCloud,
-    seed: u64,
-    /// The most polls an answer takes.
-    slowest: usize,
-    /// One in this many texts is never answered behind; 0 for none.
-    dead: u64,
-    asks: usize,
-    /// Tokens that the session has accepted: asks behind them may be lost on the way.
-    accepted: Arc<AtomicUsize>,
-    on_their_way: Arc<AtomicUsize>,
-    most: usize,
-}
-
-struct Travelling(Arc<AtomicUsize>);
-
-impl Drop for Travelling {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Cloud for Network {
-    async fn open(&mut self) -> Result<Handshake, CloudError> {
-        self.agrees.open().await
-    }
-
-    fn begin_open(&mut self) -> Option<Pending<Handshake>> {
-        let luck = sampling::hash(self.seed, 0);
-        let (opened, polls) = (self.agrees.begin_open()?, luck as usize % 9);
-        Some(Box::pin(async move {
-            Polls(polls).await;
-            if luck.is_multiple_of(5) { Err(FakeCloud::error()) } else { opened.await }
-        }))
-    }
-
-    async fn next(&mut self, _: Ask<'_>) -> Result<Answer, CloudError> {
-        panic!("asks are begun")
-    }
-
-    fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
-        let answer = self.answer(ask);
-        self.asks += 1;
-        let luck = sampling::hash(self.seed, self.asks);
-        let ahead = ask.tokens.len() > self.accepted.load(Ordering::Relaxed);
-        let lost = ahead && luck.is_multiple_of(7);
-        self.most = self.most.max(self.on_their_way.fetch_add(1, Ordering::Relaxed) + 1);
-        let travelling = Travelling(self.on_their_way.clone());
-        let polls = (luck >> 8) as usize % (self.slowest + 1);
-        Some(Box::pin(async move {
-            Polls(polls).await;
-            drop(travelling);
-            if lost { Err(FakeCloud::error()) } else { answer }
-        }))
-    }
-}
-
-impl Network {
-    /// Depends on the text alone; several tokens are those of as many asks.
-    fn answer(&self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        let AnswerLength::Tokens(wanted) = ask.want else { return self.answer_one(ask) };
-        let want = AnswerLength::Tokens(1);
-        let mut answer = self.answer_one(Ask { want, ..ask })?;
-        while answer.tokens.len() < wanted && !answer.end {
-            let written = answer.tokens.iter().filter_map(|t| t.id);
-            let tokens: Vec<_> = ask.tokens.iter().copied().chain(written).collect();
-            let Ok(more) = self.answer_one(Ask { tokens: &tokens, want, ..ask }) else { break };
-            answer.tokens.extend(more.tokens);
-            answer.end = more.end;
-        }
-        Ok(answer)
-    }
-
-    fn answer_one(&self, ask: Ask<'_>) -> Result<Answer, CloudError> {
-        let place = ask.tokens.iter().fold(7, |h, t| sampling::hash(h, t.index()));
-        if self.dead > 0 && place % self.dead == 1 {
-            return Err(FakeCloud::error());
-        }
-        let cloud = if place.is_multiple_of(2) { &self.agrees } else { &self.differs };
-        let mut answer = Cloud::begin(&mut cloud.clone(), ask).unwrap();
-        match answer.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => panic!("a fake answers at once"),
-        }
     }
 }
 
@@ -257,17 +96,38 @@ struct Outcome {
     context: Vec<Token>,
     cache: Vec<Token>,
     most_on_their_way: usize,
+    /// How many requests were made, and how many of them judged several places.
+    requests: usize,
+    judgements: usize,
     forks: usize,
 }
 
+/// How a session goes on while it waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    asks: usize,
+    tokens: usize,
+    warm: bool,
+    branches: usize,
+    judges: bool,
+}
+
+/// Waits for every answer.
+const WAITS: Way = Way { asks: 0, tokens: 1, warm: false, branches: 0, judges: false };
+
+fn ways() -> impl Strategy<Value = Way> {
+    let way = (0usize..5, 1usize..5, any::<bool>(), 0usize..4, any::<bool>());
+    way.prop_map(|(asks, tokens, warm, branches, judges)| Way {
+        asks,
+        tokens,
+        warm,
+        branches,
+        judges,
+    })
+}
+
 impl Case {
-    fn run(
-        &self,
-        asks_in_flight: usize,
-        ask_tokens: usize,
-        warm: bool,
-        branches: usize,
-    ) -> Outcome {
+    fn run(&self, way: Way) -> Outcome {
         let model = FakeModel::new(self.edge, PIECES);
         let prompt = model.vocabulary.encode("Hello");
         let other = FakeModel::new(self.cloud, PIECES);
@@ -278,6 +138,8 @@ impl Case {
             seed: self.network,
             slowest: self.slowest,
             dead: self.dead,
+            judges: way.judges,
+            judgements: 0,
             asks: 0,
             accepted: accepted.clone(),
             on_their_way: Arc::default(),
@@ -302,9 +164,10 @@ impl Case {
             limits: self.limits.clone(),
         };
         let session = Session::new(edge, Some(routing), input).unwrap();
-        let session = session.with_asks_in_flight(asks_in_flight).with_branches(branches);
-        let mut session = session.with_ask_tokens(ask_tokens);
-        if warm {
+        let session = session.with_asks_in_flight(way.asks).with_branches(way.branches);
+        let session = session.with_judged_asks(way.judges);
+        let mut session = session.with_ask_tokens(way.tokens);
+        if way.warm {
             session = session.with_warm_cloud();
         }
         let mut streamed = String::new();
@@ -332,6 +195,8 @@ impl Case {
             context,
             cache: edge.edge.cache,
             most_on_their_way: network.most,
+            requests: network.asks,
+            judgements: network.judgements,
             forks: forks.load(Ordering::Relaxed),
         }
     }
@@ -345,11 +210,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn the_tokens_are_those_of_the_loop_that_waits(case in cases(), asks in 0usize..5, tokens in 1usize..5, warm in any::<bool>(), branches in 0usize..4) {
-        let (waiting, going_on) = (case.run(0, 1, false, branches), case.run(asks, tokens, warm, branches));
+    fn the_tokens_are_those_of_the_loop_that_waits(case in cases(), way in ways()) {
+        let waits = Way { branches: way.branches, judges: way.judges, ..WAITS };
+        let (waiting, going_on) = (case.run(waits), case.run(way));
         // Whether a cloud could be asked is known sooner where it is warm.
         let told = |tokens: &[Accepted]| -> Vec<_> {
-            let eligible = |t: &Accepted| t.eligible.filter(|_| !warm);
+            let eligible = |t: &Accepted| t.eligible.filter(|_| !way.warm);
             tokens.iter().map(|t| (t.id, t.text.clone(), t.source, t.score, eligible(t))).collect()
         };
         prop_assert_eq!(told(&going_on.tokens), told(&waiting.tokens));
@@ -364,9 +230,9 @@ proptest! {
         prop_assert!(going_on.context.starts_with(&going_on.cache));
         prop_assert!(going_on.cache.starts_with(&waiting.cache));
         // Asking ahead for the prompt's sake comes on top.
-        prop_assert!(going_on.most_on_their_way <= asks.max(1) + usize::from(warm));
-        // Whoever waits has no branches.
-        prop_assert_eq!(waiting.forks, 0);
+        prop_assert!(going_on.most_on_their_way <= way.asks.max(1) + usize::from(way.warm));
+        // Whoever waits has no branches, and nothing to judge.
+        prop_assert_eq!(waiting.forks + waiting.judgements, 0);
         let void = [waiting.stats.void_asks, waiting.stats.void_steps];
         prop_assert_eq!(void, [0, 0]);
         prop_assert!(waiting.tokens.iter().all(|t| t.speculation.is_none()));
@@ -392,8 +258,8 @@ fn a_warm_cloud_is_opened_and_asked_while_the_edge_reads() {
             on_error: OnCloudError::Keep,
         };
         // Nothing is doubtful, so whatever is asked is asked ahead, and void.
-        assert_eq!(case.run(3, 1, false, 0).stats.void_asks, 0);
-        warmed += case.run(3, 1, true, 0).stats.void_asks;
+        assert_eq!(case.run(Way { asks: 3, ..WAITS }).stats.void_asks, 0);
+        warmed += case.run(Way { asks: 3, warm: true, ..WAITS }).stats.void_asks;
     }
     assert!(warmed > 5, "{warmed}");
 }
@@ -419,13 +285,13 @@ fn it_does_go_on_in_both_exchanges() {
                 budget: None,
                 on_error: OnCloudError::Keep,
             };
-            let Outcome { stats, most_on_their_way, .. } = case.run(3, 1, false, 0);
+            let Outcome { stats, most_on_their_way, .. } = case.run(Way { asks: 3, ..WAITS });
             assert_eq!(stats.branch_asks, 0);
-            sum.foreseen_asks += case.run(3, 3, false, 0).stats.foreseen_asks;
+            sum.foreseen_asks += case.run(Way { asks: 3, tokens: 3, ..WAITS }).stats.foreseen_asks;
             // With one ask at a time the own way soon has to wait, and the time is the branches': then
             // it does not depend on what a batch costs here.
-            let plain = case.run(1, 1, false, 0).stats.contradicted_asks;
-            let branching = case.run(1, 1, false, 3).stats;
+            let plain = case.run(Way { asks: 1, ..WAITS }).stats.contradicted_asks;
+            let branching = case.run(Way { asks: 1, branches: 3, ..WAITS }).stats;
             sum.branch_asks += branching.branch_asks;
             spared += plain.saturating_sub(branching.contradicted_asks);
             hit += usize::from(most_on_their_way == 3);
@@ -448,5 +314,55 @@ fn it_does_go_on_in_both_exchanges() {
         assert!(confirmed_asks > 20 && contradicted_asks > 20, "{told}");
         assert!(sum.branch_asks > 10 && spared > 10, "{told}");
         assert!(void_asks > 0 && void_steps > 0 && hit > 0, "{told}");
+    }
+}
+
+/// The property would hold for a loop that never has anything judged.
+#[test]
+fn places_close_together_are_judged_with_one_request() {
+    for exchange in [Exchange::Ids, Exchange::Text] {
+        for asks in [1, 3] {
+            let mut sum = Stats::default();
+            let (mut judgements, mut requests, mut one_by_one) = (0, 0, 0);
+            for seed in 0..60 {
+                let case = Case {
+                    edge: seed,
+                    cloud: seed + 1000,
+                    network: seed,
+                    slowest: 30,
+                    dead: 0,
+                    sampling: Sampling::default(),
+                    limits: Limits { max_tokens: 60, stops: vec![] },
+                    context: 1000,
+                    exchange,
+                    threshold: 0.6,
+                    budget: None,
+                    on_error: OnCloudError::Keep,
+                };
+                let judging = case.run(Way { asks, judges: true, ..WAITS });
+                judgements += judging.judgements;
+                requests += judging.requests;
+                one_by_one += case.run(Way { asks, ..WAITS }).requests;
+                let Stats { judged_asks, contradicted_asks, void_asks, .. } = judging.stats;
+                sum.judged_asks += judged_asks;
+                sum.contradicted_asks += contradicted_asks;
+                sum.void_asks += void_asks;
+                // The trace marks every one of them.
+                let marked = judging.tokens.iter().map(|t| t.speculation);
+                let marked = marked.filter(|told| *told == Some(Speculation::Judged)).count();
+                assert_eq!(marked, judged_asks);
+            }
+            let told = format!(
+                "{exchange:?}, {asks} on their way: {judgements} judgements, {} places confirmed, {} \
+                 contradicted, {} void; {requests} requests instead of {one_by_one}",
+                sum.judged_asks, sum.contradicted_asks, sum.void_asks,
+            );
+            println!("{told}");
+            // Words are asked for one by one.
+            let ids = exchange == Exchange::Ids;
+            assert_eq!(judgements > 20 && sum.judged_asks > 20, ids, "{told}");
+            assert!(ids || judgements + sum.judged_asks == 0, "{told}");
+            assert!(!ids || asks > 1 || requests < one_by_one, "{told}");
+        }
     }
 }
