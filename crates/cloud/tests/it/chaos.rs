@@ -1,7 +1,8 @@
 //! A campaign of faults against every engine's dialect: a part of `make chaos`.
 //!
 //! Texts are written by a scripted small model and scripted clouds in every dialect, over real
-//! sockets, while a seeded script has the clouds hang, reset, restart, forget, come late, answer half or nonsense, or refuse.
+//! sockets, while a seeded script has the clouds hang, reset, restart, forget, come late, answer half or
+//! nonsense, or refuse.
 //! Half of the texts wait for each answer, the others go on with several asks on their way. Since both
 //! models are scripted, every token can be checked: it must be what its writer would have written behind
 //! what stands before it, the cloud must have been asked exactly where the router said so, and where it

@@ -95,7 +95,7 @@ impl Script {
         let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/engines");
         let log = File::create(log).unwrap();
         let child = Command::new(format!("{scripts}/serve_{engine}.sh"))
-            .args([&port.to_string(), KEY])
+            .args([port.to_string().as_str(), KEY])
             .arg(model)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
