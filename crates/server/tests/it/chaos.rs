@@ -142,13 +142,16 @@ impl Reference {
     /// The logits of both before each of these tokens, which stand behind a prompt.
     async fn logits(&mut self, prompt: &[Token], tokens: &[Token]) -> [Vec<Vec<f32>>; 2] {
         let context = [prompt, tokens].concat();
-        let read = async |model: &mut Sequence| -> Vec<Vec<f32>> {
-            model.truncate(0);
-            let outputs = model.read_each(&context).await.unwrap();
-            outputs.into_iter().skip(prompt.len() - 1).map(|output| output.logits).collect()
-        };
-        [read(&mut self.edge).await, read(&mut self.cloud).await]
+        let edge = read_again(&mut self.edge, &context, prompt.len()).await;
+        [edge, read_again(&mut self.cloud, &context, prompt.len()).await]
     }
+}
+
+/// The logits behind each token of a context, from the last of its prompt on.
+async fn read_again(model: &mut Sequence, context: &[Token], prompt: usize) -> Vec<Vec<f32>> {
+    model.truncate(0);
+    let outputs = model.read_each(context).await.unwrap();
+    outputs.into_iter().skip(prompt - 1).map(|output| output.logits).collect()
 }
 
 /// A text as it stands, and what it was asked for.
