@@ -26,10 +26,10 @@ serve: build models ## the API and the page, with the default pair; prints the a
 soak: build models ## ten thousand requests to the edge server, with the real small model; minutes
 	@$(CARGO) test --release --workspace --test it -- --ignored --nocapture soak
 
-chaos: $(ENV) ## ten thousand texts while clouds hang, reset and lie: TANDEM_SEED, TANDEM_GENERATIONS; minutes
-	@$(CARGO) test --release --package tandem-cloud --test it -- --ignored --nocapture chaos
+chaos: build models llama-server ## ten thousand texts while clouds and servers fail: TANDEM_SEED, TANDEM_GENERATIONS; minutes
+	@scripts/chaos.sh
 
-load: build models ## two hundred edges and one cloud, with the real small model; minutes
+load: build models llama-server ## two hundred edges and one cloud, with the real small model; minutes
 	@$(CARGO) test --release --workspace --exclude tandem-python --test it -- --ignored --nocapture load::
 
 fuzz: $(ENV) ## a short round of every fuzz target: FUZZ_SECONDS, with a nightly toolchain

@@ -287,7 +287,8 @@ fn is_context_full(status: u16, words: &str) -> bool {
         && ["exceed", "longer", "maximum", "too long"].into_iter().any(says)
 }
 
-/// `Retry-After`: seconds, or a date.
+/// `Retry-After`: seconds, or a date. A clock that jumps makes it at most the longest pause.
+#[expect(clippy::disallowed_methods, reason = "a date can only be compared with the time of day")]
 fn pause(text: &str) -> Option<Duration> {
     let pause = match text.trim().parse() {
         Ok(seconds) => Duration::from_secs(seconds),

@@ -1,7 +1,8 @@
-//! A campaign of faults: `make chaos`.
+//! A campaign of faults against every engine's dialect: a part of `make chaos`.
 //!
 //! Texts are written by a scripted small model and scripted clouds in every dialect, over real
-//! sockets, while a seeded script has the clouds hang, reset, restart, answer half or nonsense, or refuse.
+//! sockets, while a seeded script has the clouds hang, reset, restart, forget, come late, answer half or
+//! nonsense, or refuse.
 //! Half of the texts wait for each answer, the others go on with several asks on their way. Since both
 //! models are scripted, every token can be checked: it must be what its writer would have written behind
 //! what stands before it, the cloud must have been asked exactly where the router said so, and where it
@@ -10,8 +11,6 @@
 //! `TANDEM_SEED` and `TANDEM_GENERATIONS` run another campaign, or a longer one.
 
 use std::{
-    collections::BTreeMap,
-    env, fs,
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
@@ -23,7 +22,11 @@ use decode::{
 use tandem_cloud::{Remote, Settings};
 use tokio::time::timeout;
 
-use crate::common::{Dialect, Fake, Mood, PIECES, model};
+use crate::common::{
+    Dialect, Fake, Mood, PIECES,
+    campaign::{Counts, Random, assert_flat, number, resident},
+    model,
+};
 
 const EDGE_SEED: u64 = 3;
 const CLOUD_SEED: u64 = 11;
@@ -36,6 +39,12 @@ const MAX_WAIT: Duration = Duration::from_millis(150);
 /// No text takes longer than this, whatever its cloud does: each token has one ask and one wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
+const EDGE: &str = "tokens: edge";
+const CLOUD: &str = "tokens: cloud";
+const FALLBACK: &str = "tokens: fallback";
+const MET: &str = "asks that met what was gone on with";
+const VOID: &str = "asks made in vain";
+
 /// Trust is the probability of the likeliest token.
 struct Top1;
 
@@ -46,72 +55,44 @@ impl Router for Top1 {
     }
 }
 
-struct Random {
-    seed: u64,
-    draws: usize,
-}
-
-impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.draws += 1;
-        (sampling::hash(self.seed, self.draws) >> 20) as usize % below.max(1)
+/// What the next ask meets, where this many in a hundred meet a fault.
+fn fault(random: &mut Random, percent: usize) -> (&'static str, Mood) {
+    if random.below(100) >= percent {
+        return ("asks without a fault", Mood::Well);
     }
-
-    /// What the next ask meets, where this many in a hundred meet a fault.
-    fn fault(&mut self, percent: usize) -> (&'static str, Mood) {
-        if self.below(100) >= percent {
-            return ("none", Mood::Well);
-        }
-        let says = |status: u16, headers: &str, body: &str| Mood::Says {
-            status,
-            headers: headers.into(),
-            body: body.into(),
-        };
-        match self.below(12) {
-            0 => ("hangs", Mood::Hangs),
-            1 => ("resets in the middle", Mood::Resets),
-            2 => ("half an answer", Mood::HalfJson),
-            3 => ("garbage", says(200, "content-type: text/html\r\n", "<h1>oops")),
-            4 => ("status 500", says(500, "", "")),
-            5 => ("status 503", says(503, "retry-after: 0\r\n", "")),
-            6 => ("status 429", says(429, "retry-after: 0\r\n", "")),
-            7 => ("wrong ids", Mood::Ids(99_999)),
-            8 => ("nothing", Mood::Mute),
-            9 => ("too much", Mood::Verbose),
-            10 => ("restarts", Mood::Restarts),
-            _ => ("not JSON", says(200, "content-type: application/json\r\n", "{]")),
-        }
+    let says = |status: u16, headers: &str, body: &str| Mood::Says {
+        status,
+        headers: headers.into(),
+        body: body.into(),
+    };
+    match random.below(16) {
+        0 => ("hangs", Mood::Hangs),
+        1 => ("resets in the middle", Mood::Resets),
+        2 => ("half an answer", Mood::HalfJson),
+        3 => ("garbage", says(200, "content-type: text/html\r\n", "<h1>oops")),
+        4 => ("status 500", says(500, "", "")),
+        5 => ("status 503", says(503, "retry-after: 0\r\n", "")),
+        6 => ("status 429", says(429, "retry-after: 0\r\n", "")),
+        7 => ("wrong ids", Mood::Ids(99_999)),
+        8 => ("nothing", Mood::Mute),
+        9 => ("too much", Mood::Verbose),
+        10 => ("restarts", Mood::Restarts),
+        11 => ("evicts", Mood::Evicts),
+        12 => ("late", Mood::Late(DEADLINE / 4)),
+        13 => ("late", Mood::Late(DEADLINE * 2)),
+        14 => ("slow writer", Mood::Dribbles),
+        _ => ("not JSON", says(200, "content-type: application/json\r\n", "{]")),
     }
-}
-
-#[derive(Default)]
-struct Counts {
-    faults: BTreeMap<&'static str, usize>,
-    texts: usize,
-    ended_by_policy: usize,
-    edge: usize,
-    cloud: usize,
-    fallback: usize,
-    /// Answers that met what the edge had gone on with, and asks that were made in vain.
-    met: usize,
-    void: usize,
-}
-
-/// Resident memory in kilobytes.
-fn resident() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
 /// One text against one cloud, and a check of every token of it.
 async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut Counts) -> Remote {
     let policies = [OnCloudError::Keep, OnCloudError::Keep, OnCloudError::Wait, OnCloudError::Fail];
-    let on_error = policies[random.below(policies.len())];
-    let threshold = [0.2, 0.5, 1.0][random.below(3)];
+    let on_error = random.pick(&policies);
+    let threshold = random.pick(&[0.2, 0.5, 1.0]);
     // Some clouds fail now and then, others most of the time.
-    let percent = [0, 5, 20, 60][random.below(4)];
-    let asks_in_flight = [0, 3][random.below(2)];
+    let percent = random.pick(&[0, 5, 20, 60]);
+    let asks_in_flight = random.pick(&[0, 3]);
     let mut remote = remote;
     remote.set_on_error(on_error);
     let prompt = fake.prompt();
@@ -129,13 +110,13 @@ async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut
     let started = Instant::now();
     let mut failed = false;
     loop {
-        let (fault, mood) = random.fault(percent);
+        let (fault, mood) = fault(random, percent);
         fake.feel(mood);
         let asked = fake.asks.load(Ordering::SeqCst);
         // No text hangs.
         let next = timeout(LONGEST, session.next()).await.unwrap();
         if fake.asks.load(Ordering::SeqCst) > asked {
-            *counts.faults.entry(fault).or_default() += 1;
+            counts.add(fault, 1);
         }
         match next {
             Ok(Some(_)) => {}
@@ -150,15 +131,16 @@ async fn generate(fake: &Fake, remote: Remote, random: &mut Random, counts: &mut
     }
     assert!(started.elapsed() < LONGEST);
     fake.feel(Mood::Well);
-    counts.texts += 1;
-    counts.ended_by_policy += usize::from(failed);
+    counts.add("texts", 1);
+    counts.add("texts: ended by their policy", usize::from(failed));
     check(fake, &session, &prompt, threshold, on_error, counts);
     let stats = session.transcript().stats();
     let met = stats.confirmed_asks + stats.contradicted_asks;
     if asks_in_flight == 0 {
         assert_eq!((met, stats.void_asks), (0, 0), "a text that waits goes on with nothing");
     }
-    (counts.met, counts.void) = (counts.met + met, counts.void + stats.void_asks);
+    counts.add(MET, met);
+    counts.add(VOID, stats.void_asks);
     let (_, cloud, _) = session.into_parts();
     cloud.unwrap()
 }
@@ -184,17 +166,17 @@ fn check(
         let asks = threshold.decide(Score::new(likeliest)) == Decision::Ask;
         match token.source {
             Source::Edge => {
-                counts.edge += 1;
+                counts.add(EDGE, 1);
                 assert_eq!(id, own);
                 assert!(!asks || words, "it was to be asked, and nothing says why it was not");
             }
             Source::Fallback => {
-                counts.fallback += 1;
+                counts.add(FALLBACK, 1);
                 assert_eq!(id, own);
                 assert!(asks && on_error == OnCloudError::Keep);
             }
             Source::Cloud => {
-                counts.cloud += 1;
+                counts.add(CLOUD, 1);
                 assert!(asks || words);
                 if !words {
                     let theirs = sampling::argmax(&cloud.logits(&context)).unwrap();
@@ -212,32 +194,30 @@ fn check(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_few_faults() {
-    campaign(1, 60).await;
+    campaign(1, 240).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: make chaos"]
-async fn chaos() {
-    let number = |name: &str, usual: u64| {
-        env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-    };
+async fn a_campaign_of_faults() {
     let seed = number("TANDEM_SEED", 1);
-    let before = resident();
     let tenth = number("TANDEM_GENERATIONS", 10_000) / 10;
-    campaign(seed, tenth).await;
-    let warm = resident();
-    campaign(seed + 1000, tenth * 9).await;
-    let after = resident();
-    println!("memory: {before} kB at first, {warm} kB after a tenth, {after} kB at the end");
-    assert!(after as f64 <= warm as f64 * 1.2 + 20_000.0, "memory grows: {warm} to {after} kB");
+    let mut all = campaign(seed, tenth).await;
+    let warm = resident("self");
+    all.join(&campaign(seed + 1000, tenth * 9).await);
+    let after = resident("self");
+    all.set("memory after a tenth, kB", warm);
+    all.set("memory at the end, kB", after);
+    all.print("engines, scripted models");
+    assert_flat(warm, after);
 }
 
 /// So many texts, spread over clouds of every dialect, which are all at work at the same time.
-async fn campaign(seed: u64, texts: u64) {
+async fn campaign(seed: u64, texts: u64) -> Counts {
     let workers = Dialect::ALL.into_iter().enumerate().map(|(worker, dialect)| {
         tokio::spawn(async move {
             let mut counts = Counts::default();
-            let mut random = Random { seed: sampling::hash(seed, worker), draws: 0 };
+            let mut random = Random::new(seed, worker);
             let fake = Fake::start(dialect, CLOUD_SEED).await;
             let settings =
                 Settings { deadline: DEADLINE, max_wait: Some(MAX_WAIT), ..fake.settings() };
@@ -259,22 +239,10 @@ async fn campaign(seed: u64, texts: u64) {
     });
     let mut all = Counts::default();
     for worker in workers.collect::<Vec<_>>() {
-        let counts = worker.await.unwrap();
-        counts.faults.into_iter().for_each(|(k, n)| *all.faults.entry(k).or_default() += n);
-        all.texts += counts.texts;
-        all.ended_by_policy += counts.ended_by_policy;
-        all.edge += counts.edge;
-        all.cloud += counts.cloud;
-        all.fallback += counts.fallback;
-        all.met += counts.met;
-        all.void += counts.void;
+        all.join(&worker.await.unwrap());
     }
-    println!("seed {seed}: {} texts, {} ended by their policy", all.texts, all.ended_by_policy);
-    println!("tokens: {} edge, {} cloud, {} fallback", all.edge, all.cloud, all.fallback);
-    println!("asks: {} met what was gone on with, {} void", all.met, all.void);
-    for (fault, count) in &all.faults {
-        println!("{count:>8} asks: {fault}");
+    for row in [EDGE, CLOUD, FALLBACK, MET, VOID] {
+        assert!(all.of(row) > 0, "{row}: {all:?}");
     }
-    assert!(all.cloud > 0 && all.fallback > 0 && all.edge > 0);
-    assert!(all.met > 0 && all.void > 0, "no text went on while it was answered");
+    all
 }

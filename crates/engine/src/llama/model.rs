@@ -1,7 +1,7 @@
 //! A model as llama.cpp holds it: weights, adapters and vocabulary.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     path::Path,
     ptr::{self, NonNull},
     sync::Arc,
@@ -119,14 +119,40 @@ impl Model {
     pub fn footprint(&self) -> (u64, u64) {
         let count = |n: i32| u64::try_from(n).unwrap_or(0);
         // SAFETY: the model is alive.
-        unsafe {
+        let (weights, width, heads, caches, layers) = unsafe {
             let model = self.pointer();
-            let (heads, caches) =
-                (sys::llama_model_n_head(model), sys::llama_model_n_head_kv(model));
-            let head = count(sys::llama_model_n_embd(model)) / count(heads).max(1);
-            let layers = count(sys::llama_model_n_layer(model));
-            (sys::llama_model_size(model), layers * count(caches) * head * 2 * 2)
-        }
+            (
+                sys::llama_model_size(model),
+                count(sys::llama_model_n_embd(model)),
+                count(sys::llama_model_n_head(model)),
+                count(sys::llama_model_n_head_kv(model)),
+                count(sys::llama_model_n_layer(model)),
+            )
+        };
+        // Some models have wider heads than an even share of their width, and their files say so.
+        let length = |of: &str| self.attention_number(of).unwrap_or(width / heads.max(1));
+        (weights, layers * caches * (length("key_length") + length("value_length")) * 2)
+    }
+
+    /// A number that the file gives of the model's attention.
+    fn attention_number(&self, name: &str) -> Option<u64> {
+        let architecture = self.metadata("general.architecture")?;
+        self.metadata(&format!("{architecture}.attention.{name}"))?.parse().ok()
+    }
+
+    /// What the file says under a key, if that is short.
+    fn metadata(&self, key: &str) -> Option<String> {
+        let key = CString::new(key).ok()?;
+        let mut value = [0u8; 64];
+        // SAFETY: the model is alive, the key ends with a zero, and no more is written than there is room
+        // for, with a zero behind it.
+        let length = unsafe {
+            let (model, room) = (self.pointer(), value.len());
+            sys::llama_model_meta_val_str(model, key.as_ptr(), value.as_mut_ptr().cast(), room)
+        };
+        // A negative length says that there is no such key; a larger one that not all of it is here.
+        let value = value.get(..usize::try_from(length).ok()?)?;
+        std::str::from_utf8(value).ok().map(str::to_owned)
     }
 
     /// The context the model was trained with.

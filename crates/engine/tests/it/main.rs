@@ -3,6 +3,7 @@
 
 mod child;
 mod damage;
+mod footprint;
 mod gguf;
 mod long_runs;
 mod onnx;

@@ -7,6 +7,7 @@ mod access;
 mod api;
 mod apis;
 mod bodies;
+mod chaos;
 mod common;
 mod document;
 mod judging;

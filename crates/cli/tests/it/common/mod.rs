@@ -1,6 +1,12 @@
 //! The real program.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
+#[path = "../../../../server/tests/it/common/campaign.rs"]
+pub mod campaign;
+#[path = "../../../../server/tests/it/common/llama_server.rs"]
+pub mod llama_server;
+#[path = "../../../../server/tests/it/common/proxy.rs"]
+pub mod proxy;
 pub mod slow_network;
 
 use std::{
@@ -107,7 +113,7 @@ pub fn hang_up(child: &Child) {
     send(child, "HUP");
 }
 
-fn send(child: &Child, signal: &str) {
+pub fn send(child: &Child, signal: &str) {
     // The shell's own `kill`: a bare machine may have no other.
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
@@ -149,8 +155,13 @@ impl Cloud {
 
     /// At this address, for example where another was before.
     pub fn start_at(address: &str, command: &str, arguments: &[&str]) -> Self {
-        let all = [&[command, "--listen", address], arguments].concat();
-        let mut child = tandem(&all).spawn().unwrap();
+        Self::of(tandem(&[&[command, "--listen", address], arguments].concat()))
+    }
+
+    /// Of a command that ends in one of them.
+    pub fn of(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said =
             lines.find_map(|line| line.unwrap().strip_prefix("listening on ").map(String::from));

@@ -1,6 +1,7 @@
 //! Tests that run one at a time (`scripts/test.sh` passes `--test-threads=1`), because they load real
 //! models or measure times: two models on the same cores run at a third of their speed.
 
+mod chaos;
 mod chat;
 mod cloud;
 mod demo;

@@ -2,6 +2,8 @@
 //! request.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
+#[path = "../../../../server/tests/it/common/campaign.rs"]
+pub mod campaign;
 mod judged;
 
 use std::{
@@ -94,6 +96,12 @@ pub enum Mood {
         headers: String,
         body: String,
     },
+    /// Has dropped what it kept of conversations, and is well from then on.
+    Evicts,
+    /// Answers so much later.
+    Late(Duration),
+    /// Answers a few bytes at a time.
+    Dribbles,
     /// Answers with one token, whatever was asked for.
     Curt,
     /// With more than was asked for.
@@ -237,6 +245,9 @@ impl Fake {
             self.restart();
             return None;
         }
+        if asked && mood == Mood::Evicts {
+            self.forget();
+        }
         if asked && self.has_forgotten(&body) {
             return stream.write_all(http(400, "", "").as_bytes()).await.ok();
         }
@@ -249,7 +260,18 @@ impl Fake {
                     _ => http(404, "", ""),
                 },
             },
-            (true, Mood::Well) => good(&self.answer(&body, None)),
+            (true, Mood::Well | Mood::Evicts) => good(&self.answer(&body, None)),
+            (true, Mood::Late(late)) => {
+                tokio::time::sleep(late).await;
+                good(&self.answer(&body, None))
+            }
+            (true, Mood::Dribbles) => {
+                for piece in good(&self.answer(&body, None)).as_bytes().chunks(16) {
+                    stream.write_all(piece).await.ok()?;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                return Some(());
+            }
             (true, Mood::Curt) => good(&self.answer(&body, Some(1))),
             (true, Mood::Verbose) => good(&self.answer(&body, Some(40))),
             (true, Mood::Mute) => good(&self.answer(&body, Some(0))),
@@ -286,9 +308,13 @@ impl Fake {
         stream.write_all(reply.as_bytes()).await.ok()
     }
 
-    fn restart(&self) {
+    fn forget(&self) {
         self.streams.lock().unwrap().iter_mut().for_each(|held| *held = None);
         self.feel(Mood::Well);
+    }
+
+    fn restart(&self) {
+        self.forget();
         self.restarts.notify_waiters();
     }
 

@@ -10,11 +10,7 @@ pub mod shape;
 pub mod stream;
 pub mod wire;
 
-use std::{
-    marker::PhantomData,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{marker::PhantomData, sync::Arc};
 
 use decode::Accepted;
 use tokio::sync::mpsc;
@@ -28,7 +24,7 @@ use super::{
     request::{Delivery, GenerationRequest},
     writer::{Ending, Event},
 };
-use crate::{http::ApiError, random::random_id};
+use crate::{clock::since_1970, http::ApiError, random::random_id};
 
 /// An answer's frame: what all its chunks have in common.
 #[derive(Debug)]
@@ -50,9 +46,8 @@ impl Usage {
 
 impl<S: Shape> Answer<S> {
     pub fn new(request: Arc<GenerationRequest>) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let id = random_id(&format!("{}-", S::ID));
-        Self { id, created: since.as_secs(), request, shape: PhantomData }
+        Self { id, created: since_1970().as_secs(), request, shape: PhantomData }
     }
 
     /// Waits for every text and tells them at once.

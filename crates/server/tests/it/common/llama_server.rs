@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     net::TcpListener,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -16,29 +16,39 @@ pub struct LlamaServer {
 }
 
 impl LlamaServer {
-    pub fn start(model: &Path) -> Self {
-        Self::start_with(model, 1)
+    pub fn is_installed() -> bool {
+        Self::python().exists()
     }
 
-    /// Works on so many texts at once.
-    pub fn start_with(model: &Path, slots: usize) -> Self {
-        // Free now, and most likely still so when the server takes it.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self::start_on(model, port, slots)
+    fn python() -> PathBuf {
+        Home::find(Environment::read()).unwrap().file("engines/llama-server/bin/python")
+    }
+
+    pub fn start(model: &Path) -> Self {
+        Self::start_at(model, Self::free_port())
     }
 
     pub fn start_at(model: &Path, port: u16) -> Self {
-        Self::start_on(model, port, 1)
+        Self::serve(model, port, (1, 1024))
     }
 
-    fn start_on(model: &Path, port: u16, slots: usize) -> Self {
-        let home = Home::find(Environment::read()).unwrap();
-        let python = home.file("engines/llama-server/bin/python");
+    /// With so many slots, each for so many tokens.
+    pub fn start_with(model: &Path, slots: usize, context: usize) -> Self {
+        Self::serve(model, Self::free_port(), (slots, context))
+    }
+
+    /// Free now, and most likely still so when the server takes it.
+    fn free_port() -> u16 {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    }
+
+    fn serve(model: &Path, port: u16, (slots, context): (usize, usize)) -> Self {
+        let python = Self::python();
         assert!(python.exists(), "llama-server is not installed: run `make test`");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/engines/llama_server.py");
         let mut child = Command::new(python)
-            .args([script, "--key", "sesame", "--threads", "2", "--context", "1024"])
-            .args(["--slots", &slots.to_string()])
+            .args([script, "--key", "sesame", "--threads", "2"])
+            .args(["--slots", &slots.to_string(), "--context", &context.to_string()])
             .args(["--port", &port.to_string(), "--model", model.to_str().unwrap()])
             // It ends when this pipe does, so it cannot outlive us.
             .stdin(Stdio::piped())

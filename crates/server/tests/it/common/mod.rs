@@ -1,8 +1,10 @@
 //! A real server on loopback, with a real model.
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
+pub mod campaign;
 pub mod llama_server;
 pub mod peer;
+pub mod proxy;
 pub mod tiny;
 
 use std::{path::PathBuf, sync::OnceLock};

@@ -1,9 +1,9 @@
 //! The time of day as Ollama writes it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::clock::since_1970;
 
 pub fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = since_1970();
     written(since.as_secs(), since.subsec_micros())
 }
 

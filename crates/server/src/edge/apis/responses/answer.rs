@@ -1,7 +1,5 @@
 //! Answers in the shapes of the responses API.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use decode::FinishReason;
 use serde_json::{Value, json};
 
@@ -16,6 +14,7 @@ use super::{
     },
 };
 use crate::{
+    clock::since_1970,
     edge::{answer::calls::Assembled, writer::Ending},
     http::ApiError,
     random::random_id,
@@ -106,11 +105,10 @@ impl From<Block> for Item {
 
 impl Streamed {
     pub fn new(model: String, asked: Asked) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             id: random_id("resp_"),
             model,
-            created: since.as_secs(),
+            created: since_1970().as_secs(),
             asked,
             blocks: Blocks::default(),
             item: None,
