@@ -19,14 +19,16 @@ use decode::{
 type Context = (Vec<Token>, String);
 
 /// The large model's answers, and how long each took.
+#[derive(Default)]
 pub(super) struct Record {
-    pub exchange: Exchange,
-    pub answers: HashMap<Context, (Answer, Duration)>,
+    /// `None` where the cloud was not asked.
+    exchange: Option<Exchange>,
+    answers: HashMap<Context, (Answer, Duration)>,
 }
 
 /// A cloud that is waited for, and whose answers are written down.
-pub(super) struct Recorder<'a> {
-    pub remote: &'a mut Clouds,
+pub(super) struct Recorder {
+    pub remote: Clouds,
     /// How many tokens an answer is recorded with, where tokens are asked for.
     pub ask_tokens: usize,
     pub record: Record,
@@ -49,10 +51,10 @@ fn beginning((answer, took): &(Answer, Duration), want: AnswerLength) -> (Answer
     (answer, took)
 }
 
-impl Cloud for Recorder<'_> {
+impl Cloud for Recorder {
     async fn open(&mut self) -> Result<Handshake, CloudError> {
         let opened = self.remote.open().await?;
-        self.record.exchange = opened.exchange;
+        self.record.exchange = Some(opened.exchange);
         Ok(opened)
     }
 
@@ -92,7 +94,7 @@ impl Player {
 
     /// Counts what Tandem's own protocol would send for this ask.
     fn send(&mut self, ask: Ask<'_>) -> Option<()> {
-        let (position, hash, append) = match self.record.exchange {
+        let (position, hash, append) = match self.record.exchange? {
             Exchange::Ids => {
                 let (before, new) = ask.tokens.split_at(common_prefix(&self.held.0, ask.tokens));
                 (before.len(), prefix_hash(id_bytes(before)), Piece::Ids(new.to_vec()))
@@ -118,7 +120,8 @@ impl Player {
 
 impl Cloud for Player {
     async fn open(&mut self) -> Result<Handshake, CloudError> {
-        Ok(Handshake { exchange: self.record.exchange, times: Default::default() })
+        let exchange = self.record.exchange.ok_or(CloudError::NotOpened)?;
+        Ok(Handshake { exchange, times: Default::default() })
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
