@@ -10,7 +10,7 @@
 //! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
 //! - `apis`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
 //! - `error`: what callers may know of failures; `metrics`: figures
-//! - `routes`: one file a route; `schema`: types of other crates, for the document
+//! - `routes`: one file a route
 
 mod answer;
 mod apis;
@@ -20,7 +20,6 @@ mod error;
 mod metrics;
 mod request;
 mod routes;
-mod schema;
 mod summary;
 mod writer;
 
