@@ -16,7 +16,6 @@ use crate::{
 /// Fewer prompts cannot be split into those that are learnt from, tuned with and judged on.
 pub const FEWEST: usize = 12;
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     pub examples: Vec<Example>,

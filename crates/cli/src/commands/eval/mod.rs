@@ -85,7 +85,6 @@ pub async fn eval(mut args: EvalArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `tandem eval merge`.
 fn merge_files(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let merged = merge::merge(&args.results).map_err(lab::Error::from)?;
     merge::write(&merged.record, &args.output).map_err(lab::Error::from)?;
