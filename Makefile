@@ -6,7 +6,7 @@ ENV := .venv/env
 # Sourced before cargo: where cmake and libclang are, if the set-up had to bring its own.
 CARGO := . ./$(ENV) && cargo
 
-.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-otel test-onnx-real check deny lock pictures build wheel bindings \
+.PHONY: demo device serve soak chaos load fuzz test test-short test-fresh test-cpus test-vulkan test-engines test-clients test-otel test-onnx-real test-mutations check deny lock pictures build wheel bindings \
 	dist bench-dist test-dist test-container install models llama-server onnxruntime bench \
 	bench-llama-server bench-onnx tiny-onnx lint-workflows help clean
 
@@ -62,6 +62,9 @@ test-otel: build models ## the build with traces: one request through edge and c
 
 test-onnx-real: build models onnxruntime ## a model of onnxruntime-genai's builder, made and run
 	@scripts/onnx/test_real.sh $(TANDEM)
+
+test-mutations: models ## the code is broken in one place after another, and its tests must fail; half an hour
+	@. ./$(ENV) && scripts/mutations.py
 
 check: $(ENV) ## formatting, clippy and docs, all warnings refused; files and pictures of the documentation; deny
 	scripts/check_docs.py

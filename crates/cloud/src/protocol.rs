@@ -31,7 +31,6 @@ pub enum Prompt {
     Tokens(Vec<Token>),
 }
 
-/// Opens a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenRequest {
@@ -154,7 +153,6 @@ pub struct EdgeState {
     pub features: Vec<f32>,
 }
 
-/// Why an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FinishReason {
@@ -162,7 +160,6 @@ pub enum FinishReason {
     Length,
 }
 
-/// What comes next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NextResponse {
     pub tokens: Vec<AnswerToken>,
@@ -172,7 +169,6 @@ pub struct NextResponse {
     pub cost: Cost,
 }
 
-/// What an answer cost.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Tokens that were passed to the model before the answer.

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-/// Whether asks will be answered, as far as is known without asking.
+/// Whether asks will be answered, as far as is known without asking: the first ask loads the model, it is
+/// being loaded, it is ready, or it did not answer when it was last asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CloudState {
     /// The model is in this process, and the first ask loads it.

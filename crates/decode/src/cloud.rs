@@ -12,6 +12,7 @@ use crate::{
 
 /// What edge and cloud exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Exchange {
     /// Token ids: both models have the same vocabulary. Every position can be routed.

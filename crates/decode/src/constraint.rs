@@ -28,8 +28,10 @@ pub enum Continuation {
     Complete,
 }
 
-/// What a constraint had to do with a token.
+/// What a constraint had to do with a token: nothing else could come here; what the cloud wrote could not
+/// come, and this is the edge's best; or it closes JSON that would reach its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Constrained {
     /// Nothing else could come here, so no model was asked.

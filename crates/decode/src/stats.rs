@@ -8,6 +8,7 @@ use crate::trace::{Times, Usage, milliseconds};
 
 /// What a generation did and where its time went.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Stats {
     /// Accepted tokens, in the edge's vocabulary (in mode `large`, the cloud's).
     pub tokens: usize,
@@ -25,9 +26,11 @@ pub struct Stats {
     pub failovers: usize,
     /// How often each of several clouds answered, in the order they were given; empty with one.
     pub asks_by_cloud: Vec<usize>,
-    /// Tokens the cloud read for its answers; `None` where the engine does not report it.
+    /// Tokens the cloud read for its answers; unknown where the engine does not report it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub cloud_prefilled: Option<usize>,
-    /// Tokens it found in its cache instead; `None` where the engine does not report it.
+    /// Tokens it found in its cache instead; unknown where the engine does not report it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub cloud_cached: Option<usize>,
     /// Tokens the cloud wrote, including look-ahead that was cut off.
     pub cloud_decoded: usize,
@@ -61,12 +64,15 @@ pub struct Stats {
     pub characters: usize,
     /// From the prompt to the first token.
     #[serde(rename = "time_to_first_token_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub time_to_first_token: Duration,
     /// Mean gap between tokens after the first.
     #[serde(rename = "mean_time_between_tokens_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub mean_time_between_tokens: Duration,
     /// From the prompt to the end.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub total: Duration,
     /// `tokens` divided by `total`.
     pub tokens_per_second: f64,

@@ -6,8 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::{Constrained, Exchange, Score, Token};
 
-/// Who wrote a token.
+/// Who wrote a token: `edge`, `cloud`, or `fallback`, the edge where the cloud was asked and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The small model, where the router trusted it or no cloud could be asked.
@@ -30,8 +31,11 @@ impl Source {
     }
 }
 
-/// How a token stood to what the edge wrote while an answer was on its way.
+/// How a token stood to what the edge wrote while an answer was on its way: read before it was certain
+/// that the text would come here; the answer, as expected; another of the edge's choices, which it had gone
+/// on behind too; one that it had not; or one that had come with an earlier answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Speculation {
     /// The edge had read up to here before it was certain that the text would come here.
@@ -50,34 +54,44 @@ pub enum Speculation {
 
 /// Where the time of a token or a text was spent. The parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Times {
     /// The edge reading all unread tokens but the last.
     #[serde(rename = "edge_prefill_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub edge_prefill: Duration,
     /// The edge reading the last token.
     #[serde(rename = "edge_decode_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub edge_decode: Duration,
     /// The router scoring the step.
     #[serde(rename = "router_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub router: Duration,
     /// The cloud loading its model: once, and only where it is loaded on demand.
     #[serde(rename = "cloud_load_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cloud_load: Duration,
     /// Waiting for other sessions at the cloud.
     #[serde(rename = "cloud_queue_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cloud_queue: Duration,
     /// The cloud reading what was appended.
     #[serde(rename = "cloud_prefill_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cloud_prefill: Duration,
     /// The cloud writing its answer.
     #[serde(rename = "cloud_decode_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cloud_decode: Duration,
     /// The rest of an ask: the round trip over the network, and encoding the messages.
     #[serde(rename = "network_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub network: Duration,
     /// The part of an ask in which nothing waited for it, because the edge went on. It is in none of
     /// the others.
     #[serde(rename = "hidden_ms", serialize_with = "milliseconds")]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub hidden: Duration,
 }
 
@@ -135,10 +149,14 @@ impl Sum for Times {
 
 /// What an ask cost the cloud, by the cloud's own count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = AskUsage))]
 pub struct Usage {
-    /// Tokens the cloud had to read for this answer; `None` where the engine does not report it.
+    /// Tokens the cloud had to read for this answer; unknown where the engine does not report it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub prefilled: Option<usize>,
-    /// Tokens it found in its cache; `None` where the engine does not report it.
+    /// Tokens it found in its cache; unknown where the engine does not report it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub cached: Option<usize>,
     /// Tokens it wrote, look-ahead included.
     pub decoded: usize,
@@ -157,37 +175,46 @@ fn is_zero(count: &usize) -> bool {
 
 /// One accepted token with its provenance: one line of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Token))]
 pub struct Accepted {
     /// How many tokens were accepted before it.
     pub index: usize,
-    /// Its id, in the vocabulary of the model that reads it next; `None` in mode `large` where the
+    /// Its id, in the vocabulary of the model that reads it next; absent in mode `large` where the
     /// cloud returns no ids.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u32>, nullable = false))]
     pub id: Option<Token>,
     /// The characters that became whole with it.
     pub text: String,
     /// Which model wrote it, and why that one.
     pub source: Source,
-    /// The router's trust in the edge's proposal; `None` where there is no router.
+    /// The router's trust in the edge's proposal, if there is a router.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<f32>, required = true))]
     pub score: Option<Score>,
-    /// Whether the cloud could have been asked here; `None` until the first ask has shown whether
+    /// Whether the cloud could have been asked here; absent until the first ask has shown whether
     /// ids or text are exchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub eligible: Option<bool>,
     /// Whether ids or text were exchanged for it; set on tokens of the cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub exchange: Option<Exchange>,
     /// Set where the text is held to a form and that decided about the token.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub constrained: Option<Constrained>,
     /// Where its time was spent; for a word of several tokens, all of it is on the first.
     pub times: Times,
     /// What the ask cost the cloud; on the first token of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub cloud: Option<Usage>,
-    /// How it stood to what the edge wrote while an answer was on its way; `None` where the edge
+    /// How it stood to what the edge wrote while an answer was on its way; absent where the edge
     /// waited.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub speculation: Option<Speculation>,
     /// The log-probability that the model that wrote it gave it, from raw logits. Only with
     /// details, and only where that model reports it. A word that was translated into the edge's
@@ -199,11 +226,13 @@ pub struct Accepted {
     pub alternatives: Vec<Alternative>,
     /// The text that was sent to the cloud for this ask; only with details, on the first token.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub sent: Option<String>,
 }
 
 /// A token that the edge might have written, with its probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Alternative {
     /// Its text, with U+FFFD in place of incomplete characters.
     pub text: String,

@@ -17,7 +17,6 @@ pub(crate) struct Partial<'a> {
     path: PathBuf,
     journal: PathBuf,
     file: File,
-    /// Indices of finished parts.
     finished: Mutex<BTreeSet<usize>>,
 }
 
@@ -55,7 +54,6 @@ impl<'a> Partial<'a> {
         (0..self.entry.parts.len()).filter(|i| !finished.contains(i)).collect()
     }
 
-    /// Bytes of finished parts.
     pub fn bytes(&self) -> u64 {
         self.finished().iter().map(|&i| self.entry.parts[i].bytes).sum()
     }

@@ -134,7 +134,6 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     Err(WireError::Varint)
 }
 
-/// A message being written.
 #[derive(Clone, Debug, Default)]
 pub struct Message(Vec<u8>);
 

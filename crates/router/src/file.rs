@@ -26,7 +26,6 @@ const MAX_BYTES: u64 = 2 << 30;
 
 const NAMES: [(&str, &str); 3] = [("w1", "b1"), ("w2", "b2"), ("w3", "b3")];
 
-/// A trained router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouterFile {
     path: PathBuf,

@@ -33,7 +33,6 @@ pub struct Metadata {
 /// What the first layer is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inputs {
-    /// The hidden state.
     #[serde(rename = "hidden")]
     Hidden,
     /// The hidden state followed by the [features](mod@crate::features) of the logits.

@@ -49,7 +49,6 @@ element!(u32, U32);
 element!(i32, I32);
 element!(u8, U8);
 
-/// A file being read.
 pub struct Reader<'a> {
     tensors: SafeTensors<'a>,
     metadata: HashMap<String, String>,
@@ -95,7 +94,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A file being written.
 pub struct Writer {
     tensors: Vec<(&'static str, Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,

@@ -14,8 +14,10 @@ const NOT_GREEDY: &str = "mode verify draws nothing: it needs a temperature of 0
 const NO_FORM: &str = "mode verify writes the large model's own text: for a schema, a grammar, tools \
                        or logit_bias use joint or large";
 
-/// Which models write a text.
+/// Which models write a text: the small one alone, both, the large one alone, or the large one judging the
+/// small one's drafts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The small model alone.

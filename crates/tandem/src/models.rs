@@ -48,8 +48,9 @@ pub struct PairConfig {
     pub preset: Option<String>,
 }
 
-/// Where the large model is, as shown to users.
+/// Where the large model is: in this process, elsewhere or nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CloudLocation {
     /// It runs in this process.

@@ -149,11 +149,6 @@ impl NamedRouter {
         Self { table: tables.of(kind), ..kind.into() }
     }
 
-    /// The same router with this table instead of its own.
-    pub fn with_table(self, table: Vec<(f32, f32)>) -> Self {
-        Self { table, ..self }
-    }
-
     /// Wraps the caller's own implementation.
     pub fn custom(name: impl Into<String>, router: Arc<dyn Router>) -> Self {
         let build = move |_| -> Box<dyn Router> { Box::new(router.clone()) };

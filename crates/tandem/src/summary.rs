@@ -7,17 +7,22 @@ use crate::{Generation, Mode, Pair};
 
 /// How a text was generated, without the text itself.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = TextSummary))]
 pub struct Summary {
     /// Which models could write.
     pub mode: Mode,
     /// The router's name, in mode joint.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub router: Option<String>,
     /// Why no trained router was used, if it is a substitute for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_fallback: Option<String>,
     /// The threshold at the end of the text; a budget may have moved it.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub threshold: Option<f64>,
     /// The largest share of tokens from the cloud, if a budget was given.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub budget: Option<f64>,
     /// The share that really came from it, over every text with the same budget.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,8 +30,10 @@ pub struct Summary {
     /// The seed of the text, with which it can be generated again.
     pub seed: u64,
     /// Whether ids or text were exchanged with the cloud, if it was asked.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub exchange: Option<Exchange>,
     /// The cloud's last failure, even if it has recovered since.
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub cloud_error: Option<String>,
     /// Counts, speeds and times.
     pub stats: Stats,

@@ -45,10 +45,6 @@ pub struct CollectArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<usize>,
 
-    /// The worked answers name the choice before they explain it
-    #[arg(long)]
-    pub answer_first: bool,
-
     /// Roll out at most this many of the positions that neither model got right
     #[arg(long, value_name = "N", default_value = "2000", value_parser = between::<0, 1_000_000>)]
     pub rollouts: usize,
@@ -57,10 +53,6 @@ pub struct CollectArgs {
     /// of the edge that does no harm is trusted
     #[arg(long)]
     pub roll_out_asks: bool,
-
-    /// Read no more examples, and roll out those read so far
-    #[arg(long)]
-    pub rollouts_only: bool,
 
     /// Another round with the router of the last one: roll-outs by the joint decode, and states from
     /// joint decodes. Another router or threshold begins a round of its own

@@ -63,7 +63,6 @@ const MAX_MESSAGE: usize = 400;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grammar {
-    /// Any JSON object.
     JsonObject,
     /// JSON that fits a schema.
     JsonSchema(Value),

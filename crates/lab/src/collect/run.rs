@@ -39,7 +39,6 @@ pub struct CollectConfig {
     pub rollouts: usize,
     /// Whether positions that only the cloud got right are rolled out too, before the others.
     pub roll_out_asks: bool,
-    pub rollouts_only: bool,
     /// The router of another round, and its threshold.
     pub joint: Option<(NamedRouter, Threshold)>,
     /// Examples at work at the same time.
@@ -104,9 +103,7 @@ pub async fn collect(
     progress: Arc<dyn Progress>,
 ) -> Result<Collected, Error> {
     let job = Arc::new(prepare(tandem, config, progress).await?);
-    if !job.config.rollouts_only {
-        read_all(&job).await?;
-    }
+    read_all(&job).await?;
     roll_out_all(&job).await?;
     if job.config.joint.is_some() {
         joint::decode_all(&job).await?;

@@ -4,10 +4,9 @@ use sha2::{Digest, Sha256};
 
 use crate::eval::{code::Function, compare::Compare, conclusion};
 
-/// How a choice is to be explained, and concluded with.
+/// How a choice is to be explained and concluded.
 const CHOICE_FORMAT: &str = "Please format your response in the following way: [Explanation]. \
     Therefore, the answer is answer (label).";
-const CHOICE_CONCLUSION: &str = "Therefore, the answer is";
 const MATHS_FORMAT: &str =
     "Please reason step by step, and put your final answer within \\boxed{}.";
 
@@ -35,16 +34,6 @@ pub enum Task {
     Plain {
         prompt: String,
     },
-}
-
-/// Where a worked answer names its choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AnswerStyle {
-    /// Where the file has it: behind the explanation.
-    #[default]
-    AsGiven,
-    /// Before the explanation, and again in the conclusion.
-    AnswerFirst,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,28 +120,14 @@ fn digest(examples: &[Example], bytes: impl Fn(&Example) -> String) -> String {
     decode::hex(&hash.finalize()[..8])
 }
 
-/// A worked answer in the wanted style.
-pub(crate) fn work_out(cot: &str, choice: &str, label: &str, style: AnswerStyle) -> String {
-    match style {
-        AnswerStyle::AsGiven => cot.to_owned(),
-        AnswerStyle::AnswerFirst => {
-            let reasons = cot.rsplit_once(CHOICE_CONCLUSION).map_or(cot, |(reasons, _)| reasons);
-            let (reasons, label) = (reasons.trim(), label.to_lowercase());
-            format!(
-                "The best choice is {choice}. {reasons} {CHOICE_CONCLUSION} {choice} ({label})."
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::eval::row::Row;
 
-    fn parse(line: &str, worked: AnswerStyle) -> Result<Example, String> {
+    fn parse(line: &str) -> Result<Example, String> {
         let row = Row::parse(line)?;
-        row.example(row.shape()?, worked, "f:3".into())
+        row.example(row.shape()?, "f:3".into())
     }
 
     const MINES: &str = r#"{"id": "m", "question": " Where are mines? ", "choices": {"label":
@@ -161,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_put_and_judged() {
-        let example = parse(MINES, AnswerStyle::AsGiven).unwrap();
+        let example = parse(MINES).unwrap();
         assert_eq!(
             example.prompt(),
             "Question: Where are mines?\nChoices:\n(a) valley\n(b) mountain\nPlease format your \
@@ -176,17 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_may_come_first() {
-        let worked = parse(MINES, AnswerStyle::AnswerFirst).unwrap().worked.unwrap();
-        let whole =
-            "The best choice is mountain. Mines are dug. Therefore, the answer is mountain (b).";
-        assert_eq!(worked, whole);
-    }
-
-    #[test]
     fn labels_may_be_numbers() {
         let row = MINES.replace(r#"["A", "B"]"#, r#"["1", "2"]"#).replace(r#""B""#, r#""2""#);
-        let example = parse(&row, AnswerStyle::AsGiven).unwrap();
+        let example = parse(&row).unwrap();
         assert!(example.prompt().contains("\n(1) valley\n(2) mountain\n"));
         assert_eq!(example.is_right("Therefore, the answer is mountain (2)."), Some(true));
         assert_eq!(example.is_right("The answer is 2 mountains."), Some(false));
@@ -195,15 +162,14 @@ mod tests {
     #[test]
     fn maths_and_other_prompts() {
         let sum = r#"{"problem": " 1+1?", "solution": "It is \\boxed{2}.", "answer": "2"}"#;
-        let sum = parse(sum, AnswerStyle::AsGiven).unwrap();
+        let sum = parse(sum).unwrap();
         assert_eq!((sum.id.as_str(), sum.is_right("\\boxed{2.0}")), ("f:3", Some(true)));
         assert_eq!(sum.prompt(), format!("1+1?\n{MATHS_FORMAT}"));
-        let plain =
-            parse(r#"{"prompt": "Hi", "response": "Hello."}"#, AnswerStyle::AsGiven).unwrap();
+        let plain = parse(r#"{"prompt": "Hi", "response": "Hello."}"#).unwrap();
         assert_eq!((plain.prompt().as_str(), plain.is_right("x")), ("Hi", None));
         assert_eq!((plain.right(), plain.worked.as_deref()), (None, Some("Hello.")));
         let own = r#"{"prompt": "Hi", "answer": ["yo", "hey"], "compare": "contains"}"#;
-        let own = parse(own, AnswerStyle::AsGiven).unwrap();
+        let own = parse(own).unwrap();
         assert_eq!((own.prompt().as_str(), own.is_right("Hey!")), ("Hi", Some(true)));
         assert_eq!(own.right(), Some("yo | hey".into()));
     }

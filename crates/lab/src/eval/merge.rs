@@ -9,7 +9,6 @@ use router::atomic;
 
 use super::results::{Record, ResultsError, compare, file_error};
 
-/// What was joined.
 #[derive(Clone, Debug)]
 pub struct Merged {
     pub record: Record,

@@ -34,7 +34,7 @@ pub mod task;
 
 pub use compare::Compare;
 pub use costs::{Costs, TimeSplit};
-pub use example::{AnswerStyle, Example, Task};
+pub use example::{Example, Task};
 pub(crate) use models::messages;
 pub use price::Price;
 pub use read::{ReadError, read};

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::eval::{
     builtin,
     encoding::{self, NotText},
-    example::{AnswerStyle, Example},
+    example::Example,
     row::Row,
     task::TaskName,
 };
@@ -69,12 +69,12 @@ pub fn read(task: TaskName, paths: &[PathBuf]) -> Result<Vec<Example>, ReadError
 impl Example {
     /// Reads a file of JSON lines of any shape, to learn from; empty lines are skipped. What is
     /// measured is read by [`read`], which asks for more.
-    pub fn read(path: &Path, worked: AnswerStyle) -> Result<Vec<Self>, ReadError> {
+    pub fn read(path: &Path) -> Result<Vec<Self>, ReadError> {
         let text = text(path)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let example = |(line, text): (usize, &str)| {
             let example = Row::parse(text)
-                .and_then(|row| row.example(row.shape()?, worked, format!("{stem}:{line}")));
+                .and_then(|row| row.example(row.shape()?, format!("{stem}:{line}")));
             let path = path.to_owned();
             example.map_err(|reason| ReadError::Line { path, line, reason, wanted: ANY })
         };
@@ -93,8 +93,8 @@ impl Questions {
         let wanted = self.task.wanted();
         let before = self.found.len();
         for (line, text) in lines(text) {
-            let (style, place) = (AnswerStyle::AsGiven, format!("{name}:{line}"));
-            let example = Row::parse(text).and_then(|row| row.example(self.task, style, place));
+            let place = format!("{name}:{line}");
+            let example = Row::parse(text).and_then(|row| row.example(self.task, place));
             let failed = |reason| ReadError::Line { path: path.to_owned(), line, reason, wanted };
             let example = example.map_err(failed)?;
             let place = (path.to_owned(), line);

@@ -180,7 +180,6 @@ enum ResultsLine {
     Outcome(Box<Outcome>),
 }
 
-/// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub about: ResultsInfo,

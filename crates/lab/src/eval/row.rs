@@ -6,7 +6,7 @@ use crate::eval::{
     code::Function,
     compare::{Compare, Pattern},
     conclusion::{cue::boxes, value},
-    example::{AnswerStyle, Example, Task, work_out},
+    example::{Example, Task},
     task::TaskName,
 };
 
@@ -36,15 +36,10 @@ impl Row {
     }
 
     /// The question of a task whose file has this line.
-    pub fn example(
-        &self,
-        task: TaskName,
-        style: AnswerStyle,
-        place: String,
-    ) -> Result<Example, String> {
+    pub fn example(&self, task: TaskName, place: String) -> Result<Example, String> {
         use TaskName::*;
         let (task, worked) = match task {
-            CommonsenseQa | Arc | Mmlu | Builtin => self.choice(style)?,
+            CommonsenseQa | Arc | Mmlu | Builtin => self.choice()?,
             Gsm8k | Math => self.maths(task == Gsm8k)?,
             HumanEval => self.function()?,
             Jsonl => (self.judged()?, self.optional_text("response")?),
@@ -67,7 +62,7 @@ impl Row {
         found.map(|(_, task)| task).ok_or_else(|| "no question, problem or prompt".into())
     }
 
-    fn choice(&self, style: AnswerStyle) -> Result<(Task, Option<String>), String> {
+    fn choice(&self) -> Result<(Task, Option<String>), String> {
         let (question, (labels, texts)) = match self.0.get("question") {
             // As CommonsenseQA and ARC are published.
             Some(Value::Object(fields)) => {
@@ -77,12 +72,10 @@ impl Row {
             _ => (self.text("question")?, self.choices()?),
         };
         let at = self.right_choice(&labels)?;
-        let (Some(text), Some(right)) = (texts.get(at), labels.get(at).cloned()) else {
+        let (Some(_), Some(right)) = (texts.get(at), labels.get(at).cloned()) else {
             return Err(format!("there are {} choices, and answer is {at}", labels.len()));
         };
-        let cot = self.optional_text("cot")?;
-        let worked = cot.map(|cot| work_out(&cot, text, &right, style));
-        Ok((Task::Choice { question, labels, texts, right }, worked))
+        Ok((Task::Choice { question, labels, texts, right }, self.optional_text("cot")?))
     }
 
     /// The place of the right choice: by its label or, as MMLU is published, by a number from 0.

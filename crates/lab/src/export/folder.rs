@@ -38,7 +38,6 @@ impl NewFolder {
         self.partial.as_ref().unwrap_or(&self.place).join(name)
     }
 
-    /// Writes a small file.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ExportError> {
         let path = self.file(name);
         fs::write(&path, bytes).map_err(failed(&path))

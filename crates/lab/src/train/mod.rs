@@ -77,7 +77,6 @@ impl SampleOrigin {
 pub struct Epoch {
     /// From 1.
     pub number: usize,
-    /// Mean loss while learning.
     pub training_loss: f32,
     /// Mean loss on the tuning examples afterwards.
     pub tuning_loss: f32,

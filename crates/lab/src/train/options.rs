@@ -7,7 +7,6 @@ use super::TrainError;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub objective: Objective,
-    /// What the router sees.
     pub inputs: Inputs,
     /// The same seed gives the same router.
     pub seed: u64,

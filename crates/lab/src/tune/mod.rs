@@ -204,7 +204,6 @@ impl Tuning {
             // Where texts are joint ones, what became of a token is known already.
             rollouts: if round == 1 { self.config.rollouts } else { 0 },
             roll_out_asks: true,
-            rollouts_only: false,
             joint: None,
             parallel: self.config.parallel,
             seed: self.config.seed,

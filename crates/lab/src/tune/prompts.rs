@@ -10,13 +10,12 @@ use engine::Model;
 
 use crate::{
     Error,
-    eval::{AnswerStyle, Example, example::questions_digest},
+    eval::{Example, example::questions_digest},
 };
 
 /// Fewer prompts cannot be split into those that are learnt from, tuned with and judged on.
 pub const FEWEST: usize = 12;
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub struct Prompts {
     pub examples: Vec<Example>,
@@ -30,7 +29,7 @@ impl Prompts {
     pub fn read(paths: &[PathBuf], limit: Option<usize>) -> Result<Self, Error> {
         let mut examples = vec![];
         for path in paths {
-            examples.extend(Example::read(path, AnswerStyle::AsGiven)?);
+            examples.extend(Example::read(path)?);
         }
         let all = examples.len();
         let mut seen = HashSet::new();

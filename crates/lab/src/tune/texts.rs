@@ -36,14 +36,12 @@ pub struct Text {
     pub routed: usize,
 }
 
-/// Who writes.
 #[derive(Clone, Debug)]
 pub enum Writer {
     Large,
     Joint(NamedRouter, Threshold),
 }
 
-/// A file of answers.
 pub struct Texts {
     path: PathBuf,
     /// Lines of several workers must not mix.

@@ -11,7 +11,7 @@
 //! - `answer`: tells them in OpenAI's shapes; `summary`: the field `tandem`
 //! - `apis`: Anthropic's, Ollama's and the newer of OpenAI's APIs over the same core
 //! - `error`: what callers may know of failures; `metrics`: figures
-//! - `routes`: one file a route; `schema`: types of other crates, for the document
+//! - `routes`: one file a route
 
 mod answer;
 mod apis;
@@ -22,7 +22,6 @@ mod metrics;
 pub mod pairs;
 mod request;
 mod routes;
-mod schema;
 mod summary;
 mod writer;
 

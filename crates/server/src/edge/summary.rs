@@ -5,18 +5,16 @@ use serde::Serialize;
 use tandem::{Generation, Pair};
 use utoipa::ToSchema;
 
-use super::{error::public, schema};
+use super::error::public;
 
 /// What a text tells of itself: on its answer, or in a stream on the chunk that ends it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Summary {
     /// As every face of Tandem tells it.
     #[serde(flatten)]
-    #[schema(value_type = schema::TextSummary)]
     pub summary: tandem::Summary,
     /// Every token, where that was asked for and the answer is told all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::Token>>)]
     pub trace: Option<Vec<Accepted>>,
 }
 

@@ -40,6 +40,17 @@ pub enum Event {
     Failed(ApiError),
 }
 
+impl Event {
+    /// The first of a text. Where nothing was written yet, a failure has a status of its own.
+    pub async fn first(events: &mut mpsc::Receiver<Self>) -> Result<Self, ApiError> {
+        match events.recv().await {
+            Some(Self::Failed(error)) => Err(error),
+            Some(event) => Ok(event),
+            None => Err(ApiError::stopping()),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Ending {
     /// What ended it: the model, a limit, the reader or a failure.

@@ -186,7 +186,7 @@ mod tests {
             registry.choose(&wanted).unwrap().1.threshold().value()
         };
         assert!(top1(&registry) > 0.25);
-        let measured = NamedRouter::from(RouterKind::Top1).with_table(vec![(0.1, 0.2)]);
+        let measured = NamedRouter { table: vec![(0.1, 0.2)], ..RouterKind::Top1.into() };
         let calibrated = RouterRegistry::new(RouterKind::Margin.into(), Threshold::NEVER.into());
         assert!(top1(&calibrated.with_untrained(vec![measured])) < 0.21);
         for name in ["oracle", "/etc/passwd", "./router.safetensors", "random:7"] {

@@ -4,10 +4,7 @@ use std::io::Write;
 
 use decode::{Message, Token, Vocabulary, sampling};
 use engine::{Compute, LoadOptions, Model, Sequence};
-use lab::{
-    Progress,
-    eval::{AnswerStyle, Example},
-};
+use lab::{Progress, eval::Example};
 use models::Role;
 use serde::Serialize;
 
@@ -30,7 +27,7 @@ pub async fn agree(args: BenchAgreeArgs) -> anyhow::Result<()> {
     let options = args.edge.config().options(&store, &args.machine.config(), 1)?;
     let path = store.resolve(args.reference.as_deref(), Role::Edge)?;
     let reference = LoadOptions { path, adapters: vec![], ..options.clone() };
-    let mut examples = Example::read(&args.data, AnswerStyle::AsGiven)?;
+    let mut examples = Example::read(&args.data)?;
     examples.truncate(args.limit.unwrap_or(usize::MAX));
     let compute = Compute::start()?;
     let edge = Model::load(&compute, options).await?;

@@ -5,7 +5,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use lab::eval::{AnswerStyle, Example};
+use lab::eval::Example;
 use serde_json::json;
 use tandem::{Mode, NamedRouter, Request, Tandem};
 
@@ -32,7 +32,7 @@ pub async fn budget(args: BenchBudgetArgs) -> anyhow::Result<ExitCode> {
     args.pair.cloud.location.require_cloud("budgets are about the cloud")?;
     let mut examples = vec![];
     for path in &args.prompts {
-        examples.extend(Example::read(path, AnswerStyle::AsGiven)?);
+        examples.extend(Example::read(path)?);
     }
     let examples: Vec<_> = examples.into_iter().skip(args.skip).take(args.limit).collect();
     if examples.is_empty() {

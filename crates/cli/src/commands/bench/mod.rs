@@ -14,6 +14,8 @@ mod original;
 #[cfg(feature = "lab")]
 mod record;
 mod serve;
+#[cfg(feature = "lab")]
+mod wrapped;
 
 use std::process::ExitCode;
 

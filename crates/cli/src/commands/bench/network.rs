@@ -9,26 +9,20 @@
 //! small model doubts: so the record answers the loop that asks for each token and the one that looks
 //! ahead, and both are compared with the waits of the former.
 
-use std::{
-    collections::HashMap,
-    io::Write,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{io::Write, sync::Arc, time::Duration};
 
+use anyhow::Context;
 use cloud::Clouds;
-use decode::{
-    Edge, Exchange, Limits, Message, OnCloudError, Router, Routing, Sampling, Session,
-    SessionInput, Stats, ThresholdPolicy, Token,
-};
+use decode::{OnCloudError, Sampling, Stats, ThresholdPolicy, Token};
 use engine::Sequence;
 use serde::Serialize;
-use tandem::{Introduction, Pair, Prompt, Tandem};
+use tandem::{Mode, Pair, Prompt, Request, Tandem};
 
 use super::{
     joint::QUESTIONS,
     median,
     record::{Player, Record, Recorder},
+    wrapped::{Wrapped, Wrapping, wrap},
 };
 use crate::{args::BenchNetworkArgs, progress::TerminalProgress, show::print_json};
 
@@ -74,86 +68,118 @@ struct Run {
     identical: bool,
 }
 
+/// Has the large model's answers written down, with this many tokens each where tokens are asked for.
+struct Recording(usize);
+
+impl Wrapping for Recording {
+    type Edge = Sequence;
+    type Cloud = Recorder;
+
+    fn edge(&self, edge: Sequence) -> Sequence {
+        edge
+    }
+
+    fn cloud(&self, remote: Clouds) -> Recorder {
+        Recorder { remote, ask_tokens: self.0, record: Record::default() }
+    }
+
+    fn inner(cloud: &mut Recorder) -> Option<&mut Clouds> {
+        Some(&mut cloud.remote)
+    }
+}
+
+/// Has them played behind a network.
+struct Playing {
+    texts: Arc<[Recorded]>,
+    rtt: Duration,
+    asks_in_flight: usize,
+}
+
+impl Wrapping for Playing {
+    type Edge = Sequence;
+    type Cloud = Player;
+
+    fn edge(&self, edge: Sequence) -> Sequence {
+        edge
+    }
+
+    fn cloud(&self, _: Clouds) -> Player {
+        Player::new(&Arc::default(), self.rtt)
+    }
+
+    fn inner(_: &mut Player) -> Option<&mut Clouds> {
+        None
+    }
+
+    fn begin(&self, player: &mut Player, prompt: &[Token]) {
+        if let Some(text) = self.texts.iter().find(|text| text.prompt == prompt) {
+            *player = Player::new(&text.record, self.rtt);
+        }
+    }
+
+    fn asks_in_flight(&self) -> Option<usize> {
+        Some(self.asks_in_flight)
+    }
+}
+
 struct Bench {
-    router: Box<dyn Router>,
-    policy: ThresholdPolicy,
+    tandem: Tandem,
     sampling: Sampling,
-    limits: Limits,
-    ask_tokens: usize,
-    branches: usize,
-    judges: bool,
 }
 
 impl Bench {
-    /// What is drawn, the cloud is asked for one by one.
-    fn recorded_tokens(&self) -> usize {
-        if self.sampling.is_greedy() { self.ask_tokens } else { 1 }
-    }
-
-    fn input(&self, prompt: Vec<Token>) -> SessionInput {
-        let (sampling, limits) = (self.sampling, self.limits.clone());
-        SessionInput { prompt, written: vec![], sampling, limits }
+    fn request(&self, request: Request, on_error: OnCloudError) -> Request {
+        let (sampling, on_error) = (Some(self.sampling), Some(on_error));
+        Request { sampling, on_error, ..request.mode(Mode::Joint) }
     }
 
     /// Every run begins with the same budget: none of it is spent.
-    fn routing<C>(&self, cloud: C, policy: &ThresholdPolicy) -> Routing<&dyn Router, C> {
-        let (policy, on_error) = (policy.clone(), OnCloudError::Fail);
-        Routing { router: &*self.router, policy, cloud, on_error }
-    }
-
     fn fresh_policy(&self) -> ThresholdPolicy {
-        match self.policy.current_budget() {
-            Some(budget) => ThresholdPolicy::budget(budget),
-            None => self.policy.clone(),
-        }
+        let policy = self.tandem.routers().policy();
+        policy.current_budget().map_or_else(|| policy.clone(), ThresholdPolicy::budget)
     }
 
     async fn record(
         &self,
-        edge: &mut Sequence,
-        remote: &mut Clouds,
-        prompt: Vec<Token>,
-        policy: &ThresholdPolicy,
+        tandem: &Tandem<Wrapped<Recording>>,
+        question: &str,
     ) -> anyhow::Result<Recorded> {
-        edge.truncate(0);
-        let record = Record { exchange: Exchange::Ids, answers: HashMap::new() };
-        let mut recorder = Recorder { remote, ask_tokens: self.recorded_tokens(), record };
-        let routing = self.routing(&mut recorder, policy);
-        let mut session = Session::new(edge, Some(routing), self.input(prompt.clone()))?;
-        while session.next().await?.is_some() {}
-        let tokens = session.transcript().tokens().to_vec();
-        let asks = session.transcript().stats().asks;
-        drop(session);
-        Ok(Recorded { prompt, record: Arc::new(recorder.record), tokens, asks })
+        // The edge reads every prompt from its beginning, as it does when the answers are played.
+        tandem.forget().await;
+        let request = self.request(Request::user(question), OnCloudError::Fail);
+        let mut generation = tandem.generate(request).await?;
+        while generation.next().await?.is_some() {}
+        let prompt = generation.request().tokens.clone();
+        let (lease, transcript) = generation.into_parts();
+        let mut lease = lease.context("a text that has lost its seat")?;
+        let record = Arc::new(std::mem::take(&mut lease.cloud().await?.record));
+        let (tokens, asks) = (transcript.tokens().to_vec(), transcript.stats().asks);
+        Ok(Recorded { prompt, record, tokens, asks })
     }
 
     async fn replay(
         &self,
-        mut edge: Sequence,
-        texts: &[Recorded],
+        texts: &Arc<[Recorded]>,
         (rtt, asks_in_flight): (Duration, usize),
-    ) -> anyhow::Result<(Sequence, Run)> {
+    ) -> anyhow::Result<Run> {
         let mut run = Run { wall: Duration::ZERO, stats: vec![], requests: 0, identical: true };
-        let policy = self.fresh_policy();
-        for text in texts {
-            edge.keep_common(&[]);
-            let mut player = Player::new(&text.record, rtt);
-            let routing = self.routing(&mut player, &policy);
+        let playing = Playing { texts: texts.clone(), rtt, asks_in_flight };
+        let tandem = wrap(&self.tandem, playing, self.fresh_policy());
+        for text in texts.iter() {
+            tandem.forget().await;
+            let prompt = Request::new(Prompt::Tokens(text.prompt.clone()));
             // A text that goes another way has no answers in the record: it is told as such.
-            let routing = Routing { on_error: OnCloudError::Keep, ..routing };
-            let started = Instant::now();
-            let session = Session::new(edge, Some(routing), self.input(text.prompt.clone()))?;
-            let session = session.with_asks_in_flight(asks_in_flight).with_branches(self.branches);
-            let session = session.with_judged_asks(self.judges);
-            let mut session = session.with_ask_tokens(self.ask_tokens);
-            while session.next().await?.is_some() {}
-            run.wall += started.elapsed();
-            run.identical &= session.transcript().tokens() == text.tokens;
-            run.stats.push(session.transcript().stats());
-            (edge, ..) = session.into_parts();
-            run.requests += player.requests();
+            let mut generation = tandem.generate(self.request(prompt, OnCloudError::Keep)).await?;
+            while generation.next().await?.is_some() {}
+            let (lease, transcript) = generation.into_parts();
+            let mut lease = lease.context("a text that has lost its seat")?;
+            run.requests += lease.cloud().await?.requests();
+            let stats = transcript.stats();
+            run.wall += stats.total;
+            run.identical &= transcript.tokens() == text.tokens;
+            run.stats.push(stats);
         }
-        Ok((edge, run))
+        Ok(run)
     }
 }
 
@@ -162,35 +188,23 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
     location.require_cloud("its answers are recorded")?;
     let in_flight = location.asks_in_flight;
     let tandem = args.generate.builder()?.build()?;
-    let pair = tandem.pair().clone();
-    pair.load_edge().await?;
-    let (mut edge, mut remote) = (pair.open_edge().await?, pair.open_cloud().await?);
-    let bench = Bench {
-        router: tandem.routers().own().build(args.generate.sampling.seed.unwrap_or_default()),
-        policy: tandem.routers().policy().clone(),
-        sampling: tandem.usual_sampling(),
-        limits: tandem.defaults().limits.clone(),
-        ask_tokens: location.ask_tokens,
-        branches: pair.branches(),
-        judges: pair.judges_asks(),
-    };
+    tandem.pair().load_edge().await?;
+    let bench = Bench { sampling: tandem.usual_sampling(), tandem };
     let questions = questions(&args)?;
     let progress = TerminalProgress::default();
     lab::Progress::begin(&progress, "recording", questions.len());
-    let (mut texts, policy) = (vec![], bench.fresh_policy());
+    // What is drawn, the cloud is asked for one by one.
+    let ask_tokens = if bench.sampling.is_greedy() { location.ask_tokens } else { 1 };
+    let recording = wrap(&bench.tandem, Recording(ask_tokens), bench.fresh_policy());
+    let mut texts = vec![];
     for question in &questions {
-        let messages = [Message::system(&args.generate.system), Message::user(question)];
-        let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
-        let tokens = pair.tokens(prompt)?;
-        let edge_tokens = Some(tokens.as_slice());
-        pair.introduce(
-            &mut remote,
-            Introduction { prompt, edge: edge_tokens, on_error, grammar: None, origin: None },
-        )?;
-        texts.push(bench.record(&mut edge, &mut remote, tokens, &policy).await?);
+        texts.push(bench.record(&recording, question).await?);
         lab::Progress::step(&progress);
     }
-    remote.close().await;
+    recording.close().await;
+    // Its sequence of the small model is what the replays write with.
+    drop(recording);
+    let texts: Arc<[Recorded]> = texts.into();
     let mut wanted: Vec<(Duration, usize)> = vec![];
     for rtt in [Duration::ZERO].into_iter().chain(args.rtt.iter().copied()) {
         for asks in [0, in_flight] {
@@ -204,15 +218,13 @@ pub async fn network(args: BenchNetworkArgs) -> anyhow::Result<()> {
     lab::Progress::begin(&progress, "replaying", wanted.len() * args.runs);
     for _ in 0..args.runs {
         for (point, runs) in wanted.iter().zip(&mut runs) {
-            let (used, run) = bench.replay(edge, &texts, *point).await?;
-            edge = used;
-            runs.push(run);
+            runs.push(bench.replay(&texts, *point).await?);
             lab::Progress::step(&progress);
         }
     }
     let waited = texts.iter().map(|text| text.asks).sum();
     let points = points(&wanted, &runs, waited);
-    print(&points, &runs, &tandem, (questions.len(), args.json))
+    print(&points, &runs, &bench.tandem, (questions.len(), args.json))
 }
 
 fn questions(args: &BenchNetworkArgs) -> anyhow::Result<Vec<String>> {

@@ -2,49 +2,33 @@
 //!
 //! The original's demo has no cache on either side: its small model reads the whole text again for
 //! every token, and every ask sends the whole text, has it read again, and brings one token. Here
-//! both loops run the same pair, prompts, router, threshold and network, in turn.
+//! both loops run the same pair, prompts, router, threshold and network, in turn. Tandem goes on while an
+//! answer is on its way, if it is told to; the original waits.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
 use cloud::Clouds;
 use decode::{
-    Answer, AnswerLength, Ask, Cloud, CloudError, Edge, EdgeError, Handshake, Limits, Message,
-    OnCloudError, Router, Routing, Sampling, Session, SessionInput, Stats, Step, ThresholdPolicy,
-    Token, Vocabulary,
+    Answer, AnswerLength, Ask, Cloud, CloudError, Edge, EdgeError, Handshake, Limits, OnCloudError,
+    Sampling, Stats, Step, Threshold, Token, Vocabulary,
 };
 use engine::Sequence;
 use serde::Serialize;
-use tandem::{Introduction, Pair, Prompt, Tandem};
+use tandem::{Mode, Pair, Request, RoutingOverrides, Tandem};
 
-use super::joint::QUESTIONS;
+use super::{
+    joint::QUESTIONS,
+    wrapped::{Wrapping, wrap},
+};
 use crate::{args::BenchOriginalArgs, show::print_json};
 
-/// The two models, apart from each other so that either loop can wrap them.
-struct Models {
-    pair: Arc<tandem::Models>,
-    edge: Sequence,
-    cloud: Clouds,
-}
-
-impl Models {
-    /// Tells the cloud which conversation comes next.
-    fn introduce(&mut self, messages: &[Message]) -> anyhow::Result<Vec<Token>> {
-        let (prompt, on_error) = (&Prompt::Messages(messages.to_vec()), OnCloudError::Fail);
-        let tokens = self.pair.tokens(prompt)?;
-        let to =
-            Introduction { prompt, edge: Some(&tokens), on_error, grammar: None, origin: None };
-        self.pair.introduce(&mut self.cloud, to)?;
-        Ok(tokens)
-    }
-}
-
 /// An edge that reads everything again at every step.
-struct ForgetfulEdge<E> {
-    edge: E,
+struct ForgetfulEdge {
+    edge: Sequence,
     text: Vec<Token>,
 }
 
-impl<E: Edge> Edge for ForgetfulEdge<E> {
+impl Edge for ForgetfulEdge {
     fn vocabulary(&self) -> Arc<dyn Vocabulary> {
         self.edge.vocabulary()
     }
@@ -70,9 +54,9 @@ impl<E: Edge> Edge for ForgetfulEdge<E> {
 }
 
 /// A cloud that is given the whole conversation at every ask, and says one token.
-struct ForgetfulCloud<'a>(&'a mut Clouds);
+struct ForgetfulCloud(Clouds);
 
-impl Cloud for ForgetfulCloud<'_> {
+impl Cloud for ForgetfulCloud {
     async fn open(&mut self) -> Result<Handshake, CloudError> {
         self.0.open().await
     }
@@ -81,6 +65,26 @@ impl Cloud for ForgetfulCloud<'_> {
         self.0.close().await;
         self.0.open().await?;
         self.0.next(Ask { want: AnswerLength::Tokens(1), ..ask }).await
+    }
+}
+
+/// Both, as the original system has them.
+struct Forgetful;
+
+impl Wrapping for Forgetful {
+    type Edge = ForgetfulEdge;
+    type Cloud = ForgetfulCloud;
+
+    fn edge(&self, edge: Sequence) -> ForgetfulEdge {
+        ForgetfulEdge { edge, text: vec![] }
+    }
+
+    fn cloud(&self, cloud: Clouds) -> ForgetfulCloud {
+        ForgetfulCloud(cloud)
+    }
+
+    fn inner(cloud: &mut ForgetfulCloud) -> Option<&mut Clouds> {
+        Some(&mut cloud.0)
     }
 }
 
@@ -99,79 +103,39 @@ struct LoopSummary {
 
 pub async fn original(args: BenchOriginalArgs) -> anyhow::Result<()> {
     args.generate.pair.cloud.location.require_cloud("asks are measured")?;
-    let tandem = args.generate.builder()?.build()?;
-    let pair = tandem.pair().clone();
-    let (edge, cloud) = (pair.open_edge().await?, pair.open_cloud().await?);
-    let mut models = Models { pair, edge, cloud };
-    let bench = Bench {
-        router: tandem.routers().own().build(args.generate.sampling.seed.unwrap_or_default()),
-        // Both loops judge alike: a budget would follow each its own way.
-        policy: tandem.routers().policy().threshold().into(),
-        system: args.generate.system.clone(),
-        tokens: args.tokens,
+    // Each loop has a sequence of the small model for itself.
+    let ours = args.generate.builder()?.seats(2).build()?;
+    // Both judge alike: a budget would follow each its own way.
+    let threshold = ours.routers().policy().threshold();
+    let theirs = wrap(&ours, Forgetful, threshold.into());
+    let seed = args.generate.sampling.seed.unwrap_or_default();
+    let request = |question: &str, threshold: Threshold, max_tokens: usize| Request {
+        sampling: Some(Sampling { seed, ..Sampling::default() }),
+        limits: Some(Limits { max_tokens, stops: vec![] }),
+        routing: RoutingOverrides { threshold: Some(threshold), ..RoutingOverrides::default() },
+        on_error: Some(OnCloudError::Fail),
+        ..Request::user(question).mode(Mode::Joint)
     };
-    // Loading the models is not what is measured.
-    models.introduce(&bench.messages("Say hi."))?;
-    models.cloud.open().await?;
-    let (mut ours, mut theirs) = (vec![], vec![]);
+    // Loading the models is not what is measured, nor is finding out who the cloud is.
+    let first = request("Say hi.", Threshold::ALWAYS, 1);
+    answer(&ours, first.clone()).await?;
+    answer(&theirs, first).await?;
+    let (mut our_stats, mut their_stats) = (vec![], vec![]);
     // In turn, so that a slow moment of the machine is shared.
     for question in QUESTIONS.iter().take(args.prompts) {
-        ours.push(bench.tandem(&mut models, question).await?);
-        theirs.push(bench.original(&mut models, question).await?);
+        let request = request(question, threshold, args.tokens);
+        our_stats.push(answer(&ours, request.clone()).await?);
+        their_stats.push(answer(&theirs, request).await?);
     }
-    models.cloud.close().await;
-    print(&figures(&ours), &figures(&theirs), &tandem, args.json)
+    ours.close().await;
+    theirs.close().await;
+    print(&figures(&our_stats), &figures(&their_stats), &ours, args.json)
 }
 
-struct Bench {
-    router: Box<dyn Router>,
-    policy: ThresholdPolicy,
-    system: String,
-    tokens: usize,
-}
-
-impl Bench {
-    fn messages(&self, question: &str) -> [Message; 2] {
-        [Message::system(&self.system), Message::user(question)]
-    }
-
-    async fn tandem(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
-        let input = self.input(models, question).await?;
-        let cloud = &mut models.cloud;
-        finish(Session::new(&mut models.edge, Some(self.routing(cloud)), input)?).await
-    }
-
-    async fn original(&self, models: &mut Models, question: &str) -> anyhow::Result<Stats> {
-        let input = self.input(models, question).await?;
-        let edge = ForgetfulEdge { edge: &mut models.edge, text: vec![] };
-        let cloud = ForgetfulCloud(&mut models.cloud);
-        finish(Session::new(edge, Some(self.routing(cloud)), input)?).await
-    }
-
-    fn routing<C>(&self, cloud: C) -> Routing<&dyn Router, C> {
-        let (policy, on_error) = (self.policy.clone(), OnCloudError::Fail);
-        Routing { router: &*self.router, policy, cloud, on_error }
-    }
-
-    /// Every answer begins with nothing read.
-    async fn input(&self, models: &mut Models, question: &str) -> anyhow::Result<SessionInput> {
-        let messages = self.messages(question);
-        models.edge.truncate(0);
-        models.cloud.close().await;
-        Ok(SessionInput {
-            prompt: models.introduce(&messages)?,
-            written: vec![],
-            sampling: Sampling::default(),
-            limits: Limits { max_tokens: self.tokens, stops: vec![] },
-        })
-    }
-}
-
-async fn finish<E: Edge, R: Router, C: Cloud>(
-    mut session: Session<E, R, C>,
-) -> anyhow::Result<Stats> {
-    while session.next().await?.is_some() {}
-    Ok(session.transcript().stats())
+async fn answer<P: Pair>(tandem: &Tandem<P>, request: Request) -> anyhow::Result<Stats> {
+    // Every answer begins with nothing read.
+    tandem.forget().await;
+    Ok(tandem.answer(request).await?.summary.stats)
 }
 
 fn figures(stats: &[Stats]) -> LoopSummary {

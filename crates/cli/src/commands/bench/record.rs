@@ -19,14 +19,16 @@ use decode::{
 type Context = (Vec<Token>, String);
 
 /// The large model's answers, and how long each took.
+#[derive(Default)]
 pub(super) struct Record {
-    pub exchange: Exchange,
-    pub answers: HashMap<Context, (Answer, Duration)>,
+    /// `None` where the cloud was not asked.
+    exchange: Option<Exchange>,
+    answers: HashMap<Context, (Answer, Duration)>,
 }
 
 /// A cloud that is waited for, and whose answers are written down.
-pub(super) struct Recorder<'a> {
-    pub remote: &'a mut Clouds,
+pub(super) struct Recorder {
+    pub remote: Clouds,
     /// How many tokens an answer is recorded with, where tokens are asked for.
     pub ask_tokens: usize,
     pub record: Record,
@@ -49,10 +51,10 @@ fn beginning((answer, took): &(Answer, Duration), want: AnswerLength) -> (Answer
     (answer, took)
 }
 
-impl Cloud for Recorder<'_> {
+impl Cloud for Recorder {
     async fn open(&mut self) -> Result<Handshake, CloudError> {
         let opened = self.remote.open().await?;
-        self.record.exchange = opened.exchange;
+        self.record.exchange = Some(opened.exchange);
         Ok(opened)
     }
 
@@ -96,8 +98,8 @@ impl Player {
     }
 
     /// What Tandem's own protocol would send for this ask.
-    fn request(&mut self, ask: Ask<'_>) -> NextRequest {
-        let (position, hash, append) = match self.record.exchange {
+    fn request(&mut self, ask: Ask<'_>) -> Option<NextRequest> {
+        let (position, hash, append) = match self.record.exchange? {
             Exchange::Ids => {
                 let (before, new) = ask.tokens.split_at(common_prefix(&self.held.0, ask.tokens));
                 (before.len(), prefix_hash(id_bytes(before)), Piece::Ids(new.to_vec()))
@@ -115,7 +117,7 @@ impl Player {
         self.sequence += 1;
         let (sequence, sampling) = (self.sequence, *ask.sampling);
         self.held = (ask.tokens.to_vec(), ask.text.to_owned());
-        NextRequest { sequence, position, hash, append, want, sampling, edge: None }
+        Some(NextRequest { sequence, position, hash, append, want, sampling, edge: None })
     }
 
     fn send(&mut self, request: &impl serde::Serialize) -> Option<()> {
@@ -151,7 +153,8 @@ impl Player {
 
 impl Cloud for Player {
     async fn open(&mut self) -> Result<Handshake, CloudError> {
-        Ok(Handshake { exchange: self.record.exchange, times: Default::default() })
+        let exchange = self.record.exchange.ok_or(CloudError::NotOpened)?;
+        Ok(Handshake { exchange, times: Default::default() })
     }
 
     async fn next(&mut self, ask: Ask<'_>) -> Result<Answer, CloudError> {
@@ -162,7 +165,7 @@ impl Cloud for Player {
     }
 
     fn begin(&mut self, ask: Ask<'_>) -> Option<PendingAnswer> {
-        let request = self.request(ask);
+        let request = self.request(ask)?;
         self.send(&request)?;
         let known = self.record.answers.get(&(ask.tokens.to_vec(), ask.text.to_owned()));
         let known = known.map(|whole| beginning(whole, ask.want));
@@ -180,12 +183,12 @@ impl Cloud for Player {
     }
 
     fn judges_asks(&self) -> bool {
-        self.record.exchange == Exchange::Ids
+        self.record.exchange == Some(Exchange::Ids)
     }
 
     fn begin_judge(&mut self, ask: Ask<'_>, draft: Draft<'_>) -> Option<Pending<Judgement>> {
         let Draft::Ids(ids) = draft else { return None };
-        let NextRequest { position, hash, append, .. } = self.request(ask);
+        let NextRequest { position, hash, append, .. } = self.request(ask)?;
         let continuation = Piece::Ids(ids.to_vec());
         self.send(&ScoreRequest { position, hash, append, continuation })?;
         let ((mut judgement, service), rtt) = (self.judged(ask, ids), self.rtt);

@@ -97,7 +97,6 @@ fn targets(args: &EvalArgs) -> Vec<Target> {
     targets
 }
 
-/// `tandem eval merge`.
 fn merge_files(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let merged = merge::merge(&args.results).map_err(lab::Error::from)?;
     merge::write(&merged.record, &args.output).map_err(lab::Error::from)?;

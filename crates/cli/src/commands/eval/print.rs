@@ -27,7 +27,6 @@ pub fn print(table: &Table, time: RunTime, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The table, for people.
 pub fn print_table(table: &Table) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let width = table.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);

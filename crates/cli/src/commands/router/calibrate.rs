@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use decode::{Exchange, Message};
 use lab::{
     calibrate::{Answers, adjust, calibrate as measure, exchange},
-    eval::{AnswerStyle, Example},
+    eval::Example,
 };
 use router::{Calibration, RouterFile};
 use tandem::{Mode, NamedRouter, RouterSpec, Tandem};
@@ -15,7 +15,7 @@ use crate::{args::CalibrateArgs, config::UsageError, progress::TerminalProgress,
 pub async fn calibrate(args: CalibrateArgs) -> anyhow::Result<()> {
     let mut examples = vec![];
     for path in &args.prompts {
-        examples.extend(Example::read(path, AnswerStyle::AsGiven)?);
+        examples.extend(Example::read(path)?);
     }
     examples.truncate(args.limit);
     let [first, ..] = examples.as_slice() else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lab::{
     collect::{CollectConfig, LabelRule, collect as run},
-    eval::{AnswerStyle, Example},
+    eval::Example,
 };
 use tandem::{Mode, NamedRouter};
 
@@ -22,10 +22,9 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let style = if args.answer_first { AnswerStyle::AnswerFirst } else { AnswerStyle::AsGiven };
     let mut examples = vec![];
     for path in &args.data {
-        examples.extend(Example::read(path, style)?);
+        examples.extend(Example::read(path)?);
     }
     examples.retain(|example| example.worked.is_some());
     examples.truncate(args.limit.unwrap_or(usize::MAX));
@@ -35,7 +34,6 @@ pub async fn collect(args: CollectArgs) -> anyhow::Result<()> {
         output: args.output,
         rollouts: args.rollouts,
         roll_out_asks: args.roll_out_asks,
-        rollouts_only: args.rollouts_only,
         joint,
         parallel: args.parallel,
         seed: args.seed,

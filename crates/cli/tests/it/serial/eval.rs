@@ -1,4 +1,5 @@
-//! `tandem eval` and `tandem bench original`, end to end with the small model as its own cloud.
+//! `tandem eval`, `tandem bench original` and `tandem bench network`, end to end with the small model as its
+//! own cloud.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{fs, path::Path};
@@ -217,4 +218,21 @@ fn the_original_loop_reads_everything_again() {
     let prefilled = |f: &Value| f["cloud_prefilled_per_ask"].as_f64().unwrap();
     assert!(prefilled(theirs) > 2.0 * prefilled(ours), "{figures}");
     assert!(figures["ratios"]["tokens_per_second"].as_f64().unwrap() > 1.0, "{figures}");
+}
+
+#[test]
+fn a_recorded_cloud_is_played_and_every_token_stays() {
+    let base = ["bench", "network", "--rtt", "40ms", "--runs", "1", "--limit", "1", "--json"];
+    let pair =
+        ["--cloud-model", SMALL, "--router", "random:0.5", "--seed", "3", "--max-tokens", "12"];
+    let figures = run(&[&base[..], &pair].concat()).json();
+    // Without a round trip and with one, each waiting for every answer and going on.
+    let points = figures["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4, "{figures}");
+    assert!(points.iter().all(|point| point["identical"] == true), "{figures}");
+    let asks = points[0]["asks"].as_f64().unwrap();
+    assert!(asks > 1.0, "{figures}");
+    let wall = |point: &Value| point["wall_ms"].as_f64().unwrap();
+    // Who waits for every answer waits for all round trips.
+    assert!(wall(&points[2]) - wall(&points[0]) > 0.8 * 40.0 * asks, "{figures}");
 }

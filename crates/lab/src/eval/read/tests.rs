@@ -179,7 +179,7 @@ fn files_are_read_as_they_were_published() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.jsonl");
     fs::write(&path, format!("{gsm8k}\n{math}\n{mmlu}\n{arc}\n")).unwrap();
-    let any = Example::read(&path, AnswerStyle::AsGiven).unwrap();
+    let any = Example::read(&path).unwrap();
     let worked = "She sold 48/2 = 24 in May.\nIn all 48+24 = 72.\nThe answer is \\boxed{1,072}.";
     assert_eq!(any[0].worked.as_deref(), Some(worked));
     assert!(any[0].prompt().starts_with("Clips?\n") && any[3].prompt().contains("\n(2) y\n"));
@@ -270,13 +270,13 @@ fn files_to_learn_from_may_be_of_any_shape() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.jsonl");
     fs::write(&path, format!("{MINES}\n{SUM}\n{MINES}\n{{\"prompt\": \"Hi\"}}\n")).unwrap();
-    let examples = Example::read(&path, AnswerStyle::AsGiven).unwrap();
+    let examples = Example::read(&path).unwrap();
     let ids: Vec<_> = examples.iter().map(|example| example.id.as_str()).collect();
     assert_eq!(ids, ["m", "s", "m", "d:4"]);
     fs::write(&path, "").unwrap();
-    assert_eq!(Example::read(&path, AnswerStyle::AsGiven).unwrap(), []);
+    assert_eq!(Example::read(&path).unwrap(), []);
     fs::write(&path, r#"{"id": "x"}"#).unwrap();
-    let message = Example::read(&path, AnswerStyle::AsGiven).unwrap_err().to_string();
+    let message = Example::read(&path).unwrap_err().to_string();
     assert!(message.contains("line 1: no question, problem or prompt; expected"), "{message}");
 }
 
@@ -299,7 +299,7 @@ fn damaged_lines_are_read_or_named() {
             for task in
                 [TaskName::CommonsenseQa, TaskName::Gsm8k, TaskName::HumanEval, TaskName::Jsonl]
             {
-                let example = row.example(task, AnswerStyle::AsGiven, "d:1".into());
+                let example = row.example(task, "d:1".into());
                 if let Ok(example) = example {
                     read += 1;
                     let _ = (example.prompt(), example.conclusion(line), example.right());

@@ -36,11 +36,7 @@ pub async fn respond<S: Shape>(
     answer: Answer<S>,
     mut events: mpsc::Receiver<Event>,
 ) -> Result<Response, ApiError> {
-    let first = match events.recv().await {
-        Some(Event::Failed(error)) => return Err(error),
-        None => return Err(ApiError::stopping()),
-        Some(event) => event,
-    };
+    let first = Event::first(&mut events).await?;
     let assembler = Assembler::new(answer.request.tools);
     let mut chunks = Chunks {
         answer,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::edge::{schema, summary::Summary};
+use crate::edge::summary::Summary;
 
 /// A whole answer; `C` is what its choices look like.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,10 +46,7 @@ pub struct CompletionChunk<C> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ChunkDetails {
-    Tokens {
-        #[schema(value_type = Vec<schema::Token>)]
-        tokens: Vec<Accepted>,
-    },
+    Tokens { tokens: Vec<Accepted> },
     Summary(Box<Summary>),
 }
 

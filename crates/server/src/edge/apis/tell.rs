@@ -66,11 +66,7 @@ pub async fn stream<A: ApiShape>(
     tools: bool,
     mut events: mpsc::Receiver<Event>,
 ) -> Result<Response, ApiError> {
-    let first = match events.recv().await {
-        Some(Event::Failed(error)) => return Err(error),
-        None => return Err(ApiError::stopping()),
-        Some(event) => event,
-    };
+    let first = Event::first(&mut events).await?;
     let ready = shape.begin().into();
     let assembler = Assembler::new(tools);
     let mut lines = Lines { shape, assembler, events, ready, over: false };

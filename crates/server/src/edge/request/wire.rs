@@ -12,7 +12,27 @@ use serde::{
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::edge::{config::Mode, schema};
+use crate::edge::config::Mode;
+
+/// Asks for the answer to a conversation.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "for the document: the two halves are read one after the other")]
+pub struct ChatCompletionRequest {
+    #[serde(flatten)]
+    conversation: Conversation,
+    #[serde(flatten)]
+    parameters: GenerationParameters,
+}
+
+/// Asks for the continuation of a text.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "for the document: the two halves are read one after the other")]
+pub struct CompletionRequest {
+    #[serde(flatten)]
+    beginning: Beginning,
+    #[serde(flatten)]
+    parameters: GenerationParameters,
+}
 
 /// What only `/v1/chat/completions` takes.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -225,7 +245,6 @@ pub struct StreamOptions {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub struct TandemOptions {
     /// Goes before the model's name.
-    #[schema(value_type = Option<schema::Mode>)]
     pub mode: Option<Mode>,
     /// Asks the cloud where trust is below this. Not together with `budget`.
     #[schema(minimum = 0, maximum = 1)]

@@ -13,8 +13,7 @@ use crate::{
             shape::Chat,
             wire::{ChatChoice, ChatChunkChoice, Completion, CompletionChunk},
         },
-        request,
-        schema::ChatCompletionRequest,
+        request::{self, wire::ChatCompletionRequest},
     },
     http::ApiError,
 };

@@ -13,8 +13,7 @@ use crate::{
             shape::Text,
             wire::{Completion, CompletionChunk, TextChoice},
         },
-        request,
-        schema::CompletionRequest,
+        request::{self, wire::CompletionRequest},
     },
     http::ApiError,
 };

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::openapi::KeyErrors;
 use ::tandem::{CloudState, Pair, summary::plain};
 
-use crate::edge::{Server, config::CloudLocation, pairs::ServedPair, schema};
+use crate::edge::{Server, config::CloudLocation, pairs::ServedPair};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ServerDescription {
@@ -35,7 +35,7 @@ struct PairDescription {
     edge: EdgeDescription,
     cloud: CloudDescription,
     /// Whether the large model can be asked at this moment; null where there is none, or nobody asked yet.
-    #[schema(value_type = Option<schema::CloudState>, required = true)]
+    #[schema(required = true)]
     cloud_state: Option<CloudState>,
     router: RouterDescription,
     /// Routers a request may name.
@@ -58,7 +58,6 @@ struct CloudDescription {
     /// Null where it is not known here.
     #[schema(required = true)]
     name: Option<String>,
-    #[schema(value_type = schema::CloudLocation)]
     place: CloudLocation,
 }
 
