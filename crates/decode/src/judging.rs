@@ -34,7 +34,7 @@ const INCOMPLETE: &str =
 /// A judgement that several places wait for.
 enum Shared {
     OnItsWay(Pending<Judgement>),
-    Arrived(Result<Judgement, CloudError>),
+    Arrived(Box<Result<Judgement, CloudError>>),
 }
 
 impl Shared {
@@ -42,11 +42,11 @@ impl Shared {
         if let Self::OnItsWay(judgement) = self
             && let Poll::Ready(judgement) = judgement.as_mut().poll(context)
         {
-            *self = Self::Arrived(judgement);
+            *self = Self::Arrived(Box::new(judgement));
         }
         match self {
             Self::OnItsWay(_) => Poll::Pending,
-            Self::Arrived(judgement) => Poll::Ready(judgement),
+            Self::Arrived(judgement) => Poll::Ready(&**judgement),
         }
     }
 }

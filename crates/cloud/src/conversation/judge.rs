@@ -66,8 +66,9 @@ impl Conversation {
         let draft = &draft[..draft.len().min(room)];
         let whole = [context, draft].concat();
         self.check(&whole)?;
-        if self.connection.dialect.score(&whole, context.len()).is_some() {
-            let scored = self.connection.score(&whole, context.len(), within).await?;
+        if self.connection.dialect.score(&whole, context.len(), self.salt()).is_some() {
+            let scored =
+                self.connection.score(&whole, context.len(), self.salt(), within).await?;
             let judged = |ScoredToken { given, greedy }| Judged { given, greedy };
             let tokens = scored.into_iter().map(judged).collect();
             return Ok(Judgement { tokens, ..Judgement::default() });

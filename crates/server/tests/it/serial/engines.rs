@@ -340,7 +340,8 @@ const SLOTS: usize = 8;
 
 #[tokio::test]
 async fn llama_server_judges_drafts_and_the_text_is_its_own() {
-    let (model, server) = (edge().await, LlamaServer::start_with(&model_file(Role::Edge), SLOTS, 1024));
+    let (model, server) =
+        (edge().await, LlamaServer::start_with(&model_file(Role::Edge), SLOTS, 1024));
     let (mut tokens, mut judgements) = (0, 0);
     for question in ["Name three colours.", "Count from one to ten.", "What is the sea?"] {
         let messages = messages(question);
