@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
 pub mod slow_network;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -37,6 +39,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     decode::hex(&Sha256::digest(bytes))
 }
 
+#[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
     pub out: String,

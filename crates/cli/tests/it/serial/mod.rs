@@ -2,6 +2,8 @@
 //! models or measure times: two models on the same cores run at a third of their speed.
 
 mod chat;
+#[cfg(target_os = "linux")]
+mod chat_terminal;
 mod cloud;
 mod demo;
 mod errors;
