@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs applications, lets each use `tandem serve`, and adds up what they print.
 #
-# usage: applications.sh TANDEM [llama_index|lm_eval|aider ...]
+# usage: applications.sh TANDEM [llama_index|lm_eval|aider|open_webui ...]
 set -u
 tandem=$1
 shift

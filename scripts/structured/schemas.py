@@ -91,4 +91,5 @@ BASE = EASY + MIDDLE + HARD
 PAIRS = [(f"{BASE[i][0]} {BASE[-i - 1][0]}", obj(first=BASE[i][1], second=BASE[-i - 1][1]))
          for i in range(29) if "$defs" not in BASE[i][1] and "$defs" not in BASE[-i - 1][1]][:20]
 SCHEMAS = BASE + PAIRS
+DIFFICULTIES = {"easy": EASY, "middle": MIDDLE, "hard": HARD, "two in one": PAIRS}
 assert len(SCHEMAS) == 50, len(SCHEMAS)

@@ -85,17 +85,35 @@ impl Closers {
         json: &str,
         constraint: &mut dyn Constraint,
     ) -> Result<Vec<Token>, ConstraintError> {
+        self.at_most(usize::MAX, json, constraint)
+    }
+
+    /// The first of them. Nothing is tried behind it: a walk takes thousands of steps.
+    pub fn choice(
+        &self,
+        json: &str,
+        constraint: &mut dyn Constraint,
+    ) -> Result<Option<Token>, ConstraintError> {
+        Ok(self.at_most(1, json, constraint)?.first().copied())
+    }
+
+    fn at_most(
+        &self,
+        most: usize,
+        json: &str,
+        constraint: &mut dyn Constraint,
+    ) -> Result<Vec<Token>, ConstraintError> {
         let position = JsonPosition::behind(json);
         let Some(string) = position.open_string(json) else {
             for tokens in &self.outside {
-                let allowed = allowed(tokens, constraint)?;
+                let allowed = allowed(tokens, most, constraint)?;
                 if !allowed.is_empty() {
                     return Ok(allowed);
                 }
             }
             return Ok(vec![]);
         };
-        let quotes = allowed(&self.quotes, constraint)?;
+        let quotes = allowed(&self.quotes, most, constraint)?;
         if !quotes.is_empty() {
             return Ok(quotes);
         }
@@ -166,16 +184,21 @@ impl Closers {
         &self,
         constraint: &mut dyn Constraint,
     ) -> Result<Vec<Token>, ConstraintError> {
-        allowed(&self.beginnings, constraint)
+        allowed(&self.beginnings, usize::MAX, constraint)
     }
 }
 
+/// The first tokens that may come, so many at most.
 fn allowed(
     tokens: &[Token],
+    most: usize,
     constraint: &mut dyn Constraint,
 ) -> Result<Vec<Token>, ConstraintError> {
     let mut allowed = vec![];
     for &token in tokens {
+        if allowed.len() == most {
+            break;
+        }
         if constraint.allows(&[token])? {
             allowed.push(token);
         }

@@ -106,8 +106,7 @@ impl<'a> Walk<'a> {
 
     /// One choice; false where there is none.
     fn step(&mut self) -> Result<bool, ConstraintError> {
-        let best = self.closers.choices(&self.json, &mut *self.constraint)?.first().copied();
-        let next = match best {
+        let next = match self.closers.choice(&self.json, &mut *self.constraint)? {
             Some(token) => Some(token),
             None => self.closers.any(&mut *self.constraint, self.vocabulary)?,
         };

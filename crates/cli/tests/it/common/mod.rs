@@ -8,6 +8,8 @@ pub mod llama_server;
 #[path = "../../../../server/tests/it/common/proxy.rs"]
 pub mod proxy;
 pub mod slow_network;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -43,6 +45,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     decode::hex(&Sha256::digest(bytes))
 }
 
+#[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
     pub out: String,

@@ -3,6 +3,8 @@
 
 mod chaos;
 mod chat;
+#[cfg(target_os = "linux")]
+mod chat_terminal;
 mod cloud;
 mod demo;
 mod errors;

@@ -1,14 +1,21 @@
 //! Grammars over a real vocabulary.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use decode::{
-    Continuation, Edge, FinishReason, Limits, Router, Sampling, Score, Session, SessionInput, Step,
-    Vocabulary, fake::FakeCloud,
+    Constraint, ConstraintError, Continuation, Edge, FinishReason, Limits, Router, Sampling, Score,
+    Session, SessionInput, Step, Token, Vocabulary, fake::FakeCloud,
 };
+use models::{Catalog, Environment, Home};
 use serde_json::{Value, json};
-use tandem_engine::{Grammar, GrammarCompiler};
+use tandem_engine::{Grammar, GrammarCompiler, LoadOptions};
 
 use super::llama::{load, options, prompt};
 
@@ -126,6 +133,113 @@ async fn a_real_models_json_is_whole_before_its_limit() {
             assert_eq!(reason, Some(FinishReason::Stop), "{question} {max_tokens}: {text}");
             assert!(serde_json::from_str::<Value>(&text).is_ok(), "{question}: {text}");
         }
+    }
+}
+
+/// A constraint that counts the time it takes, its copies' too.
+struct Timed {
+    constraint: Box<dyn Constraint>,
+    nanoseconds: Arc<AtomicU64>,
+}
+
+impl Timed {
+    fn timed<T>(&mut self, work: impl FnOnce(&mut dyn Constraint) -> T) -> T {
+        let started = Instant::now();
+        let done = work(&mut *self.constraint);
+        self.nanoseconds.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        done
+    }
+}
+
+impl Constraint for Timed {
+    fn continuation(&mut self) -> Result<Continuation, ConstraintError> {
+        self.timed(|constraint| constraint.continuation())
+    }
+
+    fn mask(&mut self, logits: &mut [f32]) -> Result<(), ConstraintError> {
+        self.timed(|constraint| constraint.mask(logits))
+    }
+
+    fn allows(&mut self, tokens: &[Token]) -> Result<bool, ConstraintError> {
+        self.timed(|constraint| constraint.allows(tokens))
+    }
+
+    fn may_end(&mut self) -> Result<bool, ConstraintError> {
+        self.timed(|constraint| constraint.may_end())
+    }
+
+    fn advance(&mut self, tokens: &[Token]) -> Result<(), ConstraintError> {
+        self.timed(|constraint| constraint.advance(tokens))
+    }
+
+    fn is_json(&self) -> bool {
+        self.constraint.is_json()
+    }
+
+    fn duplicate(&self) -> Box<dyn Constraint> {
+        let started = Instant::now();
+        let constraint = self.constraint.duplicate();
+        let nanoseconds = self.nanoseconds.clone();
+        nanoseconds.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        Box::new(Self { constraint, nanoseconds })
+    }
+}
+
+/// What a form costs beside the model that the default pair has on a device, to the end of long texts
+/// that have to be closed. Prints it.
+#[tokio::test]
+async fn a_form_takes_a_twentieth_of_decoding_at_most() {
+    let home = Home::find(Environment::read()).unwrap();
+    let catalog = Catalog::built_in().unwrap();
+    let path = home.require(catalog.find("qwen2.5-coder-0.5b-instruct").unwrap()).unwrap();
+    let model = load(LoadOptions::new(path, 1024, 2)).await.unwrap();
+    let compiler = GrammarCompiler::new(model.vocabulary().clone()).unwrap();
+    let object = |names: &[&str], value: Value| {
+        let properties: serde_json::Map<_, _> =
+            names.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
+        json!({
+            "type": "object", "properties": properties, "required": names,
+            "additionalProperties": false,
+        })
+    };
+    let text = json!({"type": "string"});
+    let product = object(&["name", "maker", "made", "colour"], text.clone());
+    let order = object(&["sender", "receiver"], object(&["name", "street", "town"], text));
+    for (question, schema) in [
+        ("List a hundred products.", json!({"type": "array", "items": product, "minItems": 90})),
+        (
+            "List ten orders, with long names.",
+            json!({"type": "array", "items": order, "minItems": 7}),
+        ),
+    ] {
+        let constraint = compiler.compile(&Grammar::JsonSchema(schema)).unwrap();
+        let nanoseconds = Arc::<AtomicU64>::default();
+        let constraint = Timed { constraint, nanoseconds: nanoseconds.clone() };
+        let input = SessionInput {
+            prompt: prompt(&model, question),
+            written: vec![],
+            sampling: Sampling::default(),
+            limits: Limits { max_tokens: 600, stops: vec![] },
+        };
+        let sequence = model.open().await.unwrap();
+        let session: Session<_, Nobody, FakeCloud> = Session::new(sequence, None, input).unwrap();
+        let mut session = session.with_constraint(Box::new(constraint));
+        let started = Instant::now();
+        while session.next().await.unwrap().is_some() {}
+        let all = started.elapsed();
+        let stats = session.transcript().stats();
+        let form = Duration::from_nanos(nanoseconds.load(Ordering::Relaxed));
+        let share = form.as_secs_f64() / stats.times.edge_decode.as_secs_f64();
+        let rest = all - stats.times.edge_decode - stats.times.edge_prefill;
+        println!(
+            "{question} {} tokens: masks and closing {form:.1?} of {:.1?} decoding, {:.1} %; all but \
+             the model {rest:.1?}",
+            stats.tokens,
+            stats.times.edge_decode,
+            share * 100.0
+        );
+        assert!(stats.tokens > 300, "{}", session.transcript().text());
+        assert!(share < 0.05, "{share}: {}", session.transcript().text());
     }
 }
 
