@@ -83,15 +83,10 @@ async fn send(url: &str, path: &str, body: &str) -> TcpStream {
 /// The status of an answer, and the bytes of its body as far as they are not kept.
 async fn take(mut stream: TcpStream) -> (u16, usize) {
     let (mut head, mut piece, mut length) = (vec![], vec![0; 16 << 10], 0);
-    loop {
-        match stream.read(&mut piece).await {
-            Ok(bytes @ 1..) => {
-                length += bytes;
-                if head.len() < 64 {
-                    head.extend_from_slice(&piece[..bytes.min(64)]);
-                }
-            }
-            Ok(0) | Err(_) => break,
+    while let Ok(bytes @ 1..) = stream.read(&mut piece).await {
+        length += bytes;
+        if head.len() < 64 {
+            head.extend_from_slice(&piece[..bytes.min(64)]);
         }
     }
     let head = String::from_utf8_lossy(&head).into_owned();

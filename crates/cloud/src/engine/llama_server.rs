@@ -172,6 +172,7 @@ mod tests {
             seed: 0,
             slot: Some(3),
             stream: None,
+            salt: None,
         };
         let request = LlamaServer.ask_each(&question, &[&first, &second]).unwrap();
         assert_eq!(request.body["prompt"], json!([[1, 2], [1, 2, 3]]));

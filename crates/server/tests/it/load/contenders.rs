@@ -27,19 +27,19 @@ const STARTS_WITHIN: Duration = Duration::from_secs(300);
 pub struct Contender {
     pub name: &'static str,
     pub settings: Settings,
-    server: Server,
+    server: Running,
 }
 
-enum Server {
+enum Running {
     Tandem(Peer),
-    LlamaServer { _server: LlamaServer },
+    LlamaCpp { _server: LlamaServer },
     Sglang { _server: Script },
 }
 
 impl Contender {
     pub async fn tandem(options: LoadOptions) -> Self {
         let peer = Peer::new(Transport::Http, options).await;
-        Self { name: "tandem cloud", settings: peer.settings(), server: Server::Tandem(peer) }
+        Self { name: "tandem cloud", settings: peer.settings(), server: Running::Tandem(peer) }
     }
 
     /// With as many slots as there are edges; `None` where it is not installed.
@@ -50,7 +50,7 @@ impl Contender {
         }
         let server = LlamaServer::start_with(&model_file(Role::Edge), slots, context);
         let settings = settings(&server.url(), Engine::LlamaServer);
-        let server = Server::LlamaServer { _server: server };
+        let server = Running::LlamaCpp { _server: server };
         Some(Self { name: "llama-server", settings, server })
     }
 
@@ -65,14 +65,14 @@ impl Contender {
         }
         let server = Script::start("sglang", model, home.file("engines/load-sglang.log")).await;
         let settings = settings(&server.url, Engine::Sglang);
-        Some(Self { name: "SGLang", settings, server: Server::Sglang { _server: server } })
+        Some(Self { name: "SGLang", settings, server: Running::Sglang { _server: server } })
     }
 
     /// `tandem cloud`, whose sessions and memory can be looked at.
     pub fn peer(&self) -> Option<&Peer> {
         match &self.server {
-            Server::Tandem(peer) => Some(peer),
-            Server::LlamaServer { .. } | Server::Sglang { .. } => None,
+            Running::Tandem(peer) => Some(peer),
+            Running::LlamaCpp { .. } | Running::Sglang { .. } => None,
         }
     }
 }
