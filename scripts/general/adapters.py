@@ -11,10 +11,13 @@ from torch import nn
 
 from qwen2 import DEVICE
 
+EVERY = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 # What the correction is multiplied by: alpha / rank, as the file says it too.
 SCALE = 2.0
 # Of a batch, padding included. Keeping what the large model computes of these takes some 40 GB.
 MOST_TOKENS = 8_000
+# Positions whose distributions over all tokens are in memory at a time.
+POSITIONS = 2_048
 
 
 class Adapter(nn.Module):
@@ -74,15 +77,6 @@ class Adapter(nn.Module):
             x = x + (F.linear(inner, layer.down) + self.correction(i, "ffn_down", inner)).float()
         return model._normed(x, model.norm)
 
-    @torch.no_grad()
-    def deltas(self):
-        """What it adds to each projection, rounded as in a file."""
-        return {
-            (int(key.split("_", 1)[0]), key.split("_", 1)[1]):
-                SCALE * (self.high[key].half().float() @ low.half().float())
-            for key, low in self.low.items()
-        }
-
     def write(self, path):
         writer = gguf.GGUFWriter(str(path), "qwen2")
         writer.add_type(gguf.GGUFType.ADAPTER)
@@ -100,6 +94,23 @@ class Adapter(nn.Module):
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
+def deltas_of(path):
+    """What the adapter in a file adds to each projection."""
+    reader = gguf.GGUFReader(path)
+    parts = {
+        tensor.name: torch.from_numpy(tensor.data.copy()).float().to(DEVICE)
+        for tensor in reader.tensors
+    }
+    found = {}
+    for name, high in parts.items():
+        if name.endswith(".lora_b"):
+            _, place, projection, *_ = name.split(".")
+            low = parts[name.removesuffix("b") + "a"]
+            alpha = float(reader.fields[gguf.Keys.Adapter.LORA_ALPHA].contents())
+            found[int(place), projection] = alpha / len(low) * (high @ low)
+    return found
+
+
 def batches(examples, size, rng):
     """Of similar length, in random order; of the long ones fewer, because memory ends somewhere."""
     order = sorted(range(len(examples)), key=lambda i: sum(map(len, examples[i])) + rng.random() * 16)
@@ -114,9 +125,8 @@ def batches(examples, size, rng):
     return [[examples[i] for i in group] for group in groups]
 
 
-def loss_of(adapter, batch):
-    """Of the answers alone, given their prompts."""
-    (model,) = adapter.model
+def answers_of(batch):
+    """The texts side by side, and behind each token the next one if that is part of an answer."""
     width = max(len(prompt) + len(answer) for prompt, answer in batch)
     ids = torch.zeros((len(batch), width), dtype=torch.long)
     wanted = torch.full((len(batch), width), -1)
@@ -124,13 +134,48 @@ def loss_of(adapter, batch):
         end = len(prompt) + len(answer)
         ids[i, :end] = torch.tensor(prompt + answer)
         wanted[i, len(prompt) - 1 : end - 1] = torch.tensor(answer)
-    wanted = wanted.to(DEVICE)
-    states = adapter.states(ids.to(DEVICE))[wanted >= 0]
-    return F.cross_entropy(model.logits(states), wanted[wanted >= 0])
+    return ids.to(DEVICE), wanted.to(DEVICE)
 
 
-def fit_adapter(model, examples, rank, names, epochs, learning_rate, size=32, seed=1):
-    """From pairs of prompts and answers, both as tokens."""
+def learn_tokens(adapter, batch):
+    """The loss of the answers alone, given their prompts; its gradient is left in the adapter."""
+    (model,) = adapter.model
+    ids, wanted = answers_of(batch)
+    states = adapter.states(ids)[wanted >= 0]
+    loss = F.cross_entropy(model.logits(states), wanted[wanted >= 0])
+    loss.backward()
+    return loss.detach()
+
+
+def learn_opinion(adapter, teacher, batch):
+    """The same for what the teacher makes of every position of the answers, whoever wrote them.
+
+    Half of the loss is the teacher's whole distribution and half its best token, because that is what
+    a router compares.
+    """
+    (model,), (taught_by,) = adapter.model, teacher.model
+    ids, wanted = answers_of(batch)
+    with torch.no_grad():
+        opinions = teacher.states(ids)[wanted >= 0]
+    states = adapter.states(ids)[wanted >= 0]
+    # The distributions of all positions at once would be larger than all else.
+    found = states.detach().requires_grad_()
+    total = 0.0
+    for some, opinion in zip(found.split(POSITIONS), opinions.split(POSITIONS)):
+        with torch.no_grad():
+            taught = taught_by.logits(opinion).log_softmax(-1)
+        own = model.logits(some).log_softmax(-1)
+        apart = F.kl_div(own, taught, reduction="sum", log_target=True)
+        missed = F.nll_loss(own, taught.argmax(-1), reduction="sum")
+        loss = 0.5 * (apart + missed) / len(found)
+        loss.backward()
+        total += loss.detach()
+    states.backward(found.grad)
+    return total
+
+
+def fit_adapter(model, examples, rank, names, epochs, learning_rate, size=32, seed=1, teacher=None):
+    """From pairs of prompts and answers, both as tokens; with a teacher, from its opinion of them."""
     torch.manual_seed(seed)
     rng, started = random.Random(seed), time.time()
     adapter = Adapter(model, names, rank)
@@ -147,13 +192,15 @@ def fit_adapter(model, examples, rank, names, epochs, learning_rate, size=32, se
     for epoch, some in enumerate(parts):
         losses = []
         for batch in some:
-            loss = loss_of(adapter, batch)
-            loss.backward()
+            if teacher is None:
+                loss = learn_tokens(adapter, batch)
+            else:
+                loss = learn_opinion(adapter, Adapter(teacher, (), 0), batch)
             torch.nn.utils.clip_grad_norm_(adapter.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             schedule.step()
-            losses.append(loss.detach())
+            losses.append(loss)
         loss, seconds = torch.stack(losses).mean().item(), time.time() - started
         print(f"  epoch {epoch + 1}: loss {loss:.3f}, {seconds:.0f} s", flush=True)
     return adapter.requires_grad_(False)

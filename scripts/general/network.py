@@ -4,6 +4,7 @@ What is read of a position is put together for a few rows at a time: all of them
 twice the memory.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -264,6 +265,12 @@ def thresholds(score, weight):
     places = torch.searchsorted(below / below[-1], shares).clamp(max=len(score) - 1)
     found = zip(SHARES, score[places].tolist())
     return [{"share": share, "threshold": threshold} for share, threshold in found]
+
+
+def fingerprint(path):
+    """What a router file knows a model or an adapter by."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def describe(inputs, width, fingerprint, name, data):

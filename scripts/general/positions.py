@@ -155,14 +155,15 @@ class Severity:
             positions.held_out, fitting,
         )
 
-    def logit(self, positions):
-        """0 where either token is as good."""
+    def harm(self, positions):
+        """How much less often answers come out right behind the small model's token: 0 to 1."""
         sample = known(positions)
 
         def some(index):
             return self.network(sample.numbers(index), sample.tokens[index])
 
-        return chunked(len(positions.row), some)
+        # It was fitted to 0.5 where either token is as good.
+        return (2 * torch.sigmoid(chunked(len(positions.row), some)) - 1).clamp(min=0)
 
 
 def unlikeliness(positions):
@@ -238,6 +239,15 @@ class Judge:
         self.lockstep, self.chat, self.judged, self.most = lockstep, chat, judged, most
         self.small = judge(lockstep, chat, judged, most)
         self.large = judge(lockstep, chat, judged, most, ratio=2.0)
+
+    def objections(self, ratio):
+        """What asking exactly where the large model objects comes to: no router does better."""
+        found = judge(self.lockstep, self.chat, self.judged, self.most, ratio=ratio)
+        for kind, (good, share) in found.items():
+            worst, best = self.small[kind][0], self.large[kind][0]
+            way = (good - worst) / (best - worst) if best != worst else float("nan")
+            print(f"  {kind}, less than {ratio} times as likely: {good:.3f} ({way:.0%} of the way) "
+                  f"with {share:.1%} asked", flush=True)
 
     def way(self, router: Router, score, kinds, shares, tries=2):
         """Prints it for every kind at its share; the part of the way by kind, of the last try.

@@ -19,7 +19,7 @@ import torch
 
 import network
 import prompts
-from adapters import fit_adapter
+from adapters import EVERY, deltas_of, fit_adapter
 from lockstep import SIZES, Lockstep
 from network import Fitting, Inputs, Vocabulary
 from positions import (
@@ -27,7 +27,6 @@ from positions import (
 )
 from qwen2 import Chat, Model
 
-EVERY = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 # Of the large model without the last, which would be a quarter of the file.
 LARGE = EVERY[:-1]
 RANK = 4
@@ -35,7 +34,10 @@ RATIOS = (0.0, 0.05, 0.15, 0.3, 0.6, 1.5)
 RATIO_WEIGHTS = (0.15, 0.15, 0.2, 0.2, 0.15, 0.15)
 # Of positions of the first and of the second round.
 ROUND_WEIGHTS = (0.7, 1.3)
-ROLLOUTS = 5000
+# Positions that are rolled out before this place in an answer, and from there on.
+EARLY, ROLLOUTS = 16, (5000, 3000)
+# A token behind which so many answers fewer come out right does all the harm there is.
+WORST = 0.4
 CONCLUSION = "Therefore, the answer is"
 
 
@@ -47,6 +49,7 @@ def arguments():
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--batch", type=int, default=SIZES[-2], choices=SIZES)
+    parser.add_argument("--adapters", type=pathlib.Path, help="a folder with those to keep")
     parser.add_argument("--limit", type=int, help="of questions of each file: does all of it run?")
     return parser.parse_args()
 
@@ -54,6 +57,8 @@ def arguments():
 class CommonSense:
     kind, share, answer, rollout, judged = "commonsenseqa", 0.045, 160, 160, 200
     shares = (0.02, 0.045, 0.07)
+    # How much of a label is from roll-outs; the rest is how unlikely the large model finds the token.
+    rolled_out = 0.9
     epochs, rate = (3, 2), (1e-3, 2e-4)
 
     def __init__(self, data, limit):
@@ -83,6 +88,7 @@ class CommonSense:
 class Maths:
     kind, share, answer, rollout, judged = "gsm8k", 0.07, 400, 320, 600
     shares = (0.04, 0.07, 0.1)
+    rolled_out = 0.3
     epochs, rate = (2, 1), (1e-3, 2e-4)
 
     def __init__(self, data, limit):
@@ -111,6 +117,27 @@ class Maths:
         return result, result
 
 
+def roll_outs(lockstep, chat, recorded, task):
+    """Many of them near the beginning, where answers that name the choice first are decided."""
+    positions = recorded.positions
+    early = positions.place < EARLY
+    found = [
+        roll_out(lockstep, chat, recorded, positions.differs & part, count, task.rollout, 560)
+        for part, count in zip((early, ~early), ROLLOUTS)
+    ]
+    (first, first_harm), (later, later_harm) = found
+    return first + later, torch.cat([first_harm, later_harm])
+
+
+def fit_adapters(task, lockstep, chat, out):
+    examples = task.examples(lockstep, chat)
+    models = lockstep.edge, lockstep.large
+    for name, model, some, names, epochs, rate in zip(
+        ("edge", "cloud"), models, examples, (EVERY, LARGE), task.epochs, task.rate
+    ):
+        fit_adapter(model, some, RANK, names, epochs, rate).write(out / f"{name}.gguf")
+
+
 def main():
     options, started = arguments(), time.time()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -125,13 +152,11 @@ def main():
     lockstep = Lockstep(edge, large, chat, options.batch)
 
     stage("adapters")
-    examples = task.examples(lockstep, chat)
-    for name, model, some, names, epochs, rate in zip(
-        ("edge", "cloud"), (edge, large), examples, (EVERY, LARGE), task.epochs, task.rate
-    ):
-        adapter = fit_adapter(model, some, RANK, names, epochs, rate)
-        adapter.write(options.out / f"{name}.gguf")
-        model.merge(adapter.deltas())
+    adapters = options.adapters or options.out
+    if not options.adapters:
+        fit_adapters(task, lockstep, chat, options.out)
+    for name, model in (("edge", edge), ("cloud", large)):
+        model.merge(deltas_of(adapters / f"{name}.gguf"))
 
     stage("a round in which the large model objects")
     every = prompts.encoded(chat, task.fitted, 400)
@@ -144,17 +169,17 @@ def main():
     vocabulary = Vocabulary.of(edge.embedding, first.sample.tokens, 1 if options.limit else COMMON)
     stage("roll-outs")
     torch.manual_seed(2)
-    severity = Severity(
-        *roll_out(lockstep, chat, recorded, first.differs, ROLLOUTS, task.rollout, 560), vocabulary
-    )
+    severity = Severity(*roll_outs(lockstep, chat, recorded, task), vocabulary)
 
     def target(positions):
-        harm = (unlikeliness(positions) + torch.sigmoid(2.5 * severity.logit(positions))) / 2
+        harm, rolled_out = unlikeliness(positions), (severity.harm(positions) / WORST).clamp(max=1)
+        harm += task.rolled_out * (rolled_out - harm)
         return 1 - torch.where(positions.differs, harm, 0)
 
     stage("the first network")
     fitting, inputs = Fitting(epochs=5, width=edge.width, dropout=0.3), Inputs(tokens=True)
-    model = f"{digest(options.edge)}+{digest(options.out / 'edge.gguf')}*1"
+    model = "+".join(network.fingerprint(path) for path in (options.edge, adapters / "edge.gguf"))
+    model += "*1"
     data = hashlib.sha256("\0".join(p.text for p in every).encode()).hexdigest()[:16]
     about = network.describe(inputs, edge.width, model, f"{options.edge.stem}+edge", data)
 
@@ -195,10 +220,6 @@ def main():
     for share in task.shares:
         judge.way(router, score, second.kind, {task.kind: share}, tries=2 if share == task.share else 1)
     stage("done")
-
-
-def digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Makes the general router of a pair of Qwen2 models: for any question, not for one task.
+"""Makes the small model's adapter and the router of a pair of Qwen2 models: for any question, not for one task.
 
-    train.py EDGE.gguf LARGE.gguf --data FOLDER --out router.safetensors
+    train.py EDGE.gguf LARGE.gguf --data FOLDER --out FOLDER
 
 Both models answer many prompts in lock step, so that every position shows what either would have said
-there. The router learns from positions where they differ how much that matters:
+there. First the small model learns the large one's opinion, so that the two part less often; then the router
+learns from positions where they still do how much that matters:
 
 1. Prompts: questions of tasks, and requests of all kinds that are made up.
-2. Answers on which the large model is asked wherever it objects, more or less strictly.
+2. Answers on which the large model is asked wherever it objects, more or less strictly; an adapter, fitted
+   to what the large model makes of every position of them. Such answers again, with the adapter.
 3. Where answers can be checked, roll-outs behind either model's token: which of them come out right?
 4. A first network, and answers on which that network decides who is asked.
 5. The network that is kept, from the positions of both rounds.
@@ -31,6 +33,7 @@ import torch
 
 import network
 import prompts
+from adapters import EVERY, deltas_of, fit_adapter
 from lockstep import COLUMNS, SIZES, Lockstep
 from network import Fitting, Inputs, Vocabulary
 from positions import (
@@ -43,6 +46,10 @@ from qwen2 import DEVICE, Chat, Model
 INVENTED, ANSWER, ROLLOUT, JUDGED = 256, 400, 320, 600
 # The longest prompts to fit on and to judge on, and the longest beginnings of answers to go on behind.
 LONGEST_FITTED, LONGEST_JUDGED, LONGEST_BEGUN = 400, 290, 560
+# Of the small model's adapter: its rank, how often each text is read, and how fast it learns.
+RANK, EPOCHS, RATE = 8, 2, 1e-3
+# So many of so many prompts are enough for it.
+ADAPTED = 2, 3
 # How many positions are rolled out.
 ROLLOUTS = {"choices": 6000, "sums": 4000}
 
@@ -63,7 +70,11 @@ ROUND_WEIGHTS = (0.7, 1.3)
 INPUTS = {"states": Inputs(), "states and tokens": Inputs(tokens=True)}
 LABELS = {"likelihood": (), "choices": CHOICES, "choices and sums": (*CHOICES, "gsm8k")}
 # What is compared on these kinds, and what a simpler one may be behind: a part of the way.
-COMPARED, NEARLY = ("gsm8k", "arc"), 0.02
+COMPARED, NEARLY = ("gsm8k", "commonsenseqa", "arc"), 0.02
+# A token behind which so many answers fewer come out right does all the harm there is.
+WORST = 0.4
+# How much of the label is from roll-outs, where they count.
+ROLLED_OUT = {"choices": 0.75, "sums": 0.5}
 
 
 def arguments():
@@ -76,6 +87,7 @@ def arguments():
         "--batch", type=int, default=SIZES[-2], choices=SIZES,
         help="texts side by side; the caches of 1024 take 38 GB",
     )
+    parser.add_argument("--plain", action="store_true", help="the small model without an adapter")
     parser.add_argument("--compare", action="store_true", help="other inputs and labels too")
     parser.add_argument(
         "--dry", action="store_true", help="few prompts and short texts: does all of it run?"
@@ -103,14 +115,32 @@ def digest(some):
     return hashed.hexdigest()[:16]
 
 
+def ratios(count, seed):
+    """How strict the large model is about each of so many answers."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.multinomial(torch.tensor(RATIO_WEIGHTS), count, True, generator=generator)
+    return torch.tensor(RATIOS)[drawn]
+
+
+def adapted(lockstep, every, path):
+    """Lets the small model learn what the large one makes of answers of every quality."""
+    ids = [p.ids for i, p in enumerate(every) if i % ADAPTED[1] < ADAPTED[0]]
+    decoded = lockstep.joint(ids, ANSWER, ratio=ratios(len(ids), 4))
+    written = decoded.tokens >= 0
+    differ = (decoded.edge != decoded.large)[written].float().mean().item()
+    print(f"  without an adapter the models differ at {differ:.1%}", flush=True)
+    answers = [[t for t in row if t >= 0] for row in decoded.tokens.tolist()]
+    examples = [(prompt, answer) for prompt, answer in zip(ids, answers) if answer]
+    large = lockstep.large
+    fit_adapter(lockstep.edge, examples, RANK, EVERY, EPOCHS, RATE, teacher=large).write(path)
+    lockstep.edge.merge(deltas_of(path))
+
+
 def first_round(lockstep, every):
     """Answers of every quality, from the small model's alone to the large one's."""
     # The other half of GSM8K, which has the most prompts, is for the second round.
     numbers = [i for i, p in enumerate(every) if p.kind != "gsm8k" or i % 2 == 0]
-    drawn = torch.multinomial(
-        torch.tensor(RATIO_WEIGHTS), len(numbers), True, generator=torch.Generator().manual_seed(5)
-    )
-    ratio = torch.tensor(RATIOS)[drawn]
+    ratio = ratios(len(numbers), 5)
     return record(lockstep, every, numbers, ANSWER, ratio=ratio), ratio
 
 
@@ -132,10 +162,10 @@ def target(positions, severity, kinds):
     """How right it is to keep the small model's token; roll-outs count for these kinds."""
     harm = unlikeliness(positions)
     some = torch.nonzero(positions.differs & positions.of_kind(kinds))[:, 0]
-    # The factor makes the estimate more decided.
-    rolled_out = torch.sigmoid(2.5 * severity.logit(positions.at(some)))
+    rolled_out = (severity.harm(positions.at(some)) / WORST).clamp(max=1)
     sums = positions.of_kind(("gsm8k",))[some]
-    harm[some] = torch.where(sums, (harm[some] + rolled_out) / 2, rolled_out)
+    part = torch.where(sums, ROLLED_OUT["sums"], ROLLED_OUT["choices"])
+    harm[some] += part * (rolled_out - harm[some])
     return 1 - torch.where(positions.differs, harm, 0)
 
 
@@ -196,6 +226,7 @@ class Comparison:
 
 def main():
     options, started = arguments(), time.time()
+    options.out.mkdir(parents=True, exist_ok=True)
 
     def stage(name):
         print(f"{time.time() - started:4.0f} s: {name}", flush=True)
@@ -211,6 +242,9 @@ def main():
 
     stage("prompts")
     every = collect_prompts(lockstep, chat, tasks, requests)
+    if not options.plain:
+        stage("the adapter")
+        adapted(lockstep, every, options.out / "edge.gguf")
     stage(f"the first round, with {len(every)} prompts")
     first, ratio = first_round(lockstep, every)
     least = 1 if options.dry else COMMON
@@ -231,16 +265,19 @@ def main():
         inputs, label = comparison.decided(label)
         del comparison
     inputs, kinds = INPUTS[inputs], LABELS[label]
-    with open(options.edge, "rb") as file:
-        fingerprint = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    about = network.describe(inputs, edge.width, fingerprint, options.edge.stem, digest(every))
+    model, name = network.fingerprint(options.edge), options.edge.stem
+    if not options.plain:
+        model = f"{model}+{network.fingerprint(options.out / 'edge.gguf')}*1"
+        name += "+edge"
+    about = network.describe(inputs, edge.width, model, name, digest(every))
 
     def write(router, positions, recent):
         """The file, with thresholds for the shares of the last round."""
         score, figures = router.score(recent.sample), report(router, positions)
         print(f"  held out: {figures}", flush=True)
         points = network.thresholds(score, recent.balance)
-        network.write(options.out, router, vocabulary, about, points, figures)
+        path = options.out / "router.safetensors"
+        network.write(path, router, vocabulary, about, points, figures)
         return score
 
     stage("the first network")
@@ -259,6 +296,13 @@ def main():
     stage("judging")
     judge = Judge(lockstep, chat, judged, JUDGED)
     judge.way(router, score, second.kind, JUDGED_SHARES)
+    stage("less often")
+    for part in (0.5, 0.75):
+        fewer = {kind: share * part for kind, share in JUDGED_SHARES.items()}
+        judge.way(router, score, second.kind, fewer, tries=1)
+    stage("what a router could reach: asked where the large model objects")
+    for ratio in (0.15, 0.4, 1.5):
+        judge.objections(ratio)
     stage("done")
 
 

@@ -10,7 +10,7 @@ use engine::{
 };
 use models::Role;
 
-use crate::{Error, Store};
+use crate::{Error, Store, preset};
 
 /// Tokens that the small model prefills in one call. Few, so that a cancelled prefill stops soon.
 pub const EDGE_CHUNK: usize = 64;
@@ -24,7 +24,8 @@ pub struct EdgeConfig {
     /// A GGUF file, an ONNX file or folder, a name of the catalog, or `hf:OWNER/REPO…` once it is
     /// pulled. Without one, the catalog's default.
     pub model: Option<String>,
-    /// LoRA adapters, applied in this order.
+    /// LoRA adapters, applied in this order. Where neither these nor a model are named, that of the
+    /// pair's own preset, if it has one.
     pub adapters: Vec<Adapter>,
     /// Execution providers for an ONNX model, in order of preference.
     pub onnx_providers: Vec<Provider>,
@@ -41,8 +42,12 @@ impl EdgeConfig {
         let path = store.resolve(self.model.as_deref(), Role::Edge)?;
         let providers = self.onnx_providers.clone();
         let onnx = onnx::Options { library: store.onnx_runtime(), providers };
+        let mut adapters = self.adapters.clone();
+        if self.model.is_none() && adapters.is_empty() {
+            adapters.extend(preset::pair_adapter(store)?);
+        }
         let options = machine.options(path, parallel);
-        Ok(LoadOptions { adapters: self.adapters.clone(), chunk: EDGE_CHUNK, onnx, ..options })
+        Ok(LoadOptions { adapters, chunk: EDGE_CHUNK, onnx, ..options })
     }
 }
 

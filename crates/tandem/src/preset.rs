@@ -73,6 +73,20 @@ pub fn edge_adapter(
     adapter(&preset, side).ok_or_else(missing)
 }
 
+/// The adapter with which the small model of the pair works where nobody names another model or
+/// adapter: its preset's, if that is here. Like a router, a damaged one is refused.
+pub fn pair_adapter(store: &Store) -> Result<Option<Adapter>, Error> {
+    let name = store.pair.router.as_deref();
+    let Some(folder) = name.and_then(|name| store.presets().named(name)) else { return Ok(None) };
+    let preset = Preset::open(&folder)?;
+    let side = &preset.manifest().edge;
+    let Some(part) = side.adapter.as_ref().filter(|_| side.model == store.pair.edge) else {
+        return Ok(None);
+    };
+    preset.check(&part.file, &part.sha256)?;
+    Ok(adapter(&preset, side))
+}
+
 /// Fills in the large model of a preset and its adapter.
 pub fn cloud_model(store: &Store, given: &str, cloud: &mut LocalCloud) -> Result<(), Error> {
     let preset = load(store, given)?;
