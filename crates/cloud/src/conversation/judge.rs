@@ -67,8 +67,7 @@ impl Conversation {
         let whole = [context, draft].concat();
         self.check(&whole)?;
         if self.connection.dialect.score(&whole, context.len(), self.salt()).is_some() {
-            let scored =
-                self.connection.score(&whole, context.len(), self.salt(), within).await?;
+            let scored = self.connection.score(&whole, context.len(), self.salt(), within).await?;
             let judged = |ScoredToken { given, greedy }| Judged { given, greedy };
             let tokens = scored.into_iter().map(judged).collect();
             return Ok(Judgement { tokens, ..Judgement::default() });

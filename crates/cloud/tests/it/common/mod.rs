@@ -5,6 +5,7 @@
 #[path = "../../../../server/tests/it/common/campaign.rs"]
 pub mod campaign;
 mod judged;
+mod wire;
 
 use std::{
     sync::{
@@ -22,10 +23,12 @@ use decode::{
 use serde_json::{Value, json};
 use tandem_cloud::{EdgeSide, Endpoint, Engine, Opening, Remote, Settings, protocol::Prompt};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     sync::Notify,
 };
+
+use wire::{http, read};
 
 pub const PIECES: &[&str] =
     &[" the", " cat", " sat", ".", ",", "\n", " on", " mat", "中", "é", " 1", "9", "ing", " a"];
@@ -471,32 +474,4 @@ fn with_id(mut reply: Value, id: u32) -> Value {
         }
     }
     reply
-}
-
-fn http(status: u16, headers: &str, body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}")
-}
-
-async fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
-    let mut bytes = vec![];
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n");
-        if let Some(end) = end {
-            let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-            let length = head.lines().find_map(|line| {
-                let (name, value) = line.split_once(':')?;
-                name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-            });
-            let length: usize = length.unwrap_or(0);
-            if bytes.len() >= end + 4 + length {
-                return Some((head, bytes[end + 4..end + 4 + length].to_vec()));
-            }
-        }
-        match stream.read(&mut buffer).await.ok()? {
-            0 => return None,
-            n => bytes.extend_from_slice(&buffer[..n]),
-        }
-    }
 }
