@@ -25,7 +25,8 @@ mod traces;
 use std::process::ExitCode;
 
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry, fmt::format::FmtSpan, layer::SubscriberExt, util::SubscriberInitExt,
+    EnvFilter, Layer, Registry, filter::LevelFilter, fmt::format::FmtSpan, layer::SubscriberExt,
+    util::SubscriberInitExt,
 };
 
 use args::{Args, Command, LogFormat};
@@ -155,10 +156,11 @@ fn start_log(
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("TANDEM_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // Where details are listened to, a span tells how long it took.
+    let timed = filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG);
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        // A span that is listened to tells how long it took.
-        .with_span_events(if verbose == 1 { FmtSpan::NONE } else { FmtSpan::CLOSE });
+        .with_span_events(if timed { FmtSpan::CLOSE } else { FmtSpan::NONE });
     let all = tracing_subscriber::registry().with(spans);
     match format {
         LogFormat::Text => all.with(log.with_filter(filter)).init(),

@@ -10,7 +10,7 @@ use std::{
     net::{TcpListener, TcpStream},
     process::{Child, Command},
     sync::mpsc::{Receiver, Sender, channel},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{SMALL, interrupt, run, tandem};
@@ -159,7 +159,15 @@ impl Server {
     /// Stops it, which sends what is left.
     fn stop(mut self) {
         interrupt(&self.child);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let until = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < until, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        assert_eq!(status.code(), Some(0));
     }
 }
 
@@ -180,7 +188,12 @@ fn one_request_is_one_trace_through_edge_and_cloud() {
     let chat = format!("{}/v1/chat/completions", edge.url);
     let json = ["-H", "Content-Type: application/json", "-H", &traceparent, "-d", body];
     let mut curl = Command::new("curl");
-    let asked = curl.args(["-sS", "-m", "60"]).args(json).arg(chat).output().unwrap();
+    let asked = curl
+        .args(["-q", "-sS", "-m", "60", "--noproxy", "*"])
+        .args(json)
+        .arg(chat)
+        .output()
+        .unwrap();
     assert!(asked.status.success(), "{asked:?}");
     edge.stop();
     cloud.stop();

@@ -216,16 +216,20 @@ impl Conversation {
         if slot.is_some() {
             self.state().slot = slot;
         }
-        if self.salt.is_some() && !self.connection.dialect.takes_salt() {
-            // Its count would tell what others asked.
-            (answer.usage.prefilled, answer.usage.cached) = (None, None);
-        }
+        self.hide(&mut answer.usage);
         let (times, took) = (&mut answer.times, started.elapsed());
         // The other side's clock may say anything; it cannot have taken longer than we waited.
         times.cloud_prefill = times.cloud_prefill.min(took);
         times.cloud_decode = times.cloud_decode.min(took);
         times.network = took.saturating_sub(times.cloud_prefill + times.cloud_decode);
         Ok(answer)
+    }
+
+    /// Leaves out counts that would tell what others asked.
+    fn hide(&self, usage: &mut Usage) {
+        if self.salt.is_some() && !self.connection.dialect.takes_salt() {
+            (usage.prefilled, usage.cached) = (None, None);
+        }
     }
 
     /// In the engine's own session where that can be, else with the whole context.

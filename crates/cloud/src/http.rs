@@ -54,9 +54,10 @@ pub(crate) struct Http {
 #[derive(Debug, Default)]
 struct Caller {
     origin: RwLock<RequestOrigin>,
-    /// Calls that were named after a request.
-    named: AtomicU64,
 }
+
+/// Calls of this process that were named after a request: two seats may write for one name.
+static NAMED: AtomicU64 = AtomicU64::new(0);
 
 impl Caller {
     /// The headers by which the other side knows the request.
@@ -67,7 +68,7 @@ impl Caller {
             // Tandem's cloud only repeats it in its log. An engine may take it for the name of one
             // completion, and refuses another of that name while the first is under way.
             let own = path == "/health" || path.starts_with("/v1/sessions");
-            let number = self.named.fetch_add(1, Ordering::Relaxed);
+            let number = NAMED.fetch_add(1, Ordering::Relaxed);
             if own { id } else { format!("{id}.{number}") }
         });
         let traceparent = traceparent.map(|parent| ("traceparent", parent));

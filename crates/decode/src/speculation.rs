@@ -205,7 +205,9 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
                 *exchange = Some(opened.exchange);
                 let (want, written) = (ahead.wanted(*exchange, greedy), transcript.written());
                 let asked = begin(routing, (want, sampling), None, written);
-                ahead.warm.ask(asked.map(InFlight::OnItsWay));
+                let on_its_way = |asked| InFlight::OnItsWay(counted(&ahead.requests, asked));
+                let asked = asked.map(on_its_way);
+                ahead.warm.ask(asked);
             }
             ahead.warm.poll(context);
             reading.as_mut().poll(context)

@@ -174,9 +174,12 @@ async fn the_edge_server_holds_no_more_than_it_says() {
     let mut untaken = vec![];
     for _ in 0..24 {
         untaken.push(send(&server.url, CHAT, &largest(390)).await);
-        while queued(&server).await > 4 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let taken = async {
+            while queued(&server).await > 4 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), taken).await.unwrap();
     }
     let done = async {
         while server.server.running() > 0 || queued(&server).await > 0 {

@@ -80,9 +80,10 @@ pub fn pair_adapter(store: &Store) -> Result<Option<Adapter>, Error> {
     let Some(folder) = name.and_then(|name| store.presets().named(name)) else { return Ok(None) };
     let preset = Preset::open(&folder)?;
     let side = &preset.manifest().edge;
-    let Some(part) = side.adapter.as_ref().filter(|_| side.model == store.pair.edge) else {
-        return Ok(None);
-    };
+    // Adapters work with no other weights, whatever a catalog calls them.
+    let entry = store.catalog.find(&store.pair.edge).filter(|entry| entry.name == side.model);
+    let fits = entry.is_some_and(|entry| entry.sha256.eq_ignore_ascii_case(&side.sha256));
+    let Some(part) = side.adapter.as_ref().filter(|_| fits) else { return Ok(None) };
     preset.check(&part.file, &part.sha256)?;
     Ok(adapter(&preset, side))
 }

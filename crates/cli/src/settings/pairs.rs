@@ -38,6 +38,12 @@ pub fn further_pairs(tables: &Value, own: &ServeArgs) -> Result<Vec<FurtherPairA
         let options = PairTableArgs::from_arg_matches(&matches);
         let mut options = options.map_err(|error| wrong(first_line(&error)))?;
         inherit(&mut options.generate.pair.machine, own, &matches);
+        // The environment's key is for the server's own cloud and goes nowhere else.
+        let typed_key = matches.value_source("cloud_key") == Some(ValueSource::CommandLine);
+        let cloud = &mut options.generate.pair.cloud.location;
+        if !typed_key && cloud.cloud != own.generate.pair.cloud.location.cloud {
+            cloud.cloud_key.clear();
+        }
         Ok(FurtherPairArgs { name: name.clone(), table: table.clone(), options })
     };
     tables.iter().map(pair).collect()

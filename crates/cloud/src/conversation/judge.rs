@@ -45,6 +45,7 @@ impl Conversation {
                 return Err(CloudError::NotOpened);
             }
         };
+        self.hide(&mut judgement.usage);
         let (times, took) = (&mut judgement.times, started.elapsed());
         times.cloud_prefill = times.cloud_prefill.min(took);
         times.cloud_decode = times.cloud_decode.min(took);
@@ -115,7 +116,11 @@ impl Conversation {
             if completion.full && completion.text.is_empty() {
                 break;
             }
-            let theirs = completion.text.as_str();
+            // Half a character, or a token without text, is no end: a word is asked for there.
+            let theirs = match completion.text.as_str() {
+                "" if !completion.end => "\u{fffd}",
+                text => text,
+            };
             let same = !theirs.is_empty() && draft[at..].starts_with(theirs);
             let given = if same { theirs } else { &draft[at..end] };
             tokens.push(Judged { given: text(given), greedy: text(theirs) });

@@ -58,9 +58,12 @@ impl Remote {
     async fn judge_once(&self, ask: Ask<'_>, draft: Piece) -> Result<Judgement, CloudError> {
         let settings = self.settings()?;
         let (after, url) = (settings.deadline, settings.target.to_string());
+        let probing = lock(&self.breaker).is_probing();
         let judgement = timeout(after, async {
             if !self.is_open() {
                 self.open_again().await?;
+            } else if probing {
+                self.ping().await?;
             }
             let client = self.client().await?;
             let judgement = match &client {

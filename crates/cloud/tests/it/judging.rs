@@ -5,7 +5,7 @@ use decode::{
     SessionInput, Stats, Threshold, Token, Verify,
     fake::{FakeCloud, FakeEdge, FakeModel},
 };
-use tandem_cloud::Remote;
+use tandem_cloud::{Remote, Salts};
 
 use crate::common::{Dialect, Fake, PIECES, Third, model, prompt};
 
@@ -97,5 +97,23 @@ async fn doubtful_places_are_judged_together_where_that_is_cheaper() {
         }
         let cheaper = matches!(dialect, Dialect::Sglang | Dialect::SglangStreaming);
         assert_eq!(judged > 10, cheaper, "{dialect:?}: {judged}");
+    }
+}
+
+/// What an engine without a place for a salt counts would tell one key what others asked.
+#[tokio::test]
+async fn a_judgement_tells_no_counts_of_a_cache_that_all_keys_share() {
+    for (dialect, salted) in
+        [(Dialect::LlamaServer, true), (Dialect::LlamaServer, false), (Dialect::OpenAi, true)]
+    {
+        let fake = Fake::start(dialect, 104).await;
+        let mut remote = Remote::new(fake.settings(), fake.opening(PIECES)).unwrap();
+        remote.separate(salted.then(|| Salts::random().unwrap().of(1)));
+        let edge = model(104);
+        let plan = input(&edge);
+        let mut verify = Verify::new(FakeEdge::new(edge, 1000), remote, plan).unwrap();
+        while verify.next().await.unwrap().is_some() {}
+        let told = verify.transcript().stats().cloud_cached;
+        assert_eq!(told.is_none(), salted, "{dialect:?}: {told:?}");
     }
 }

@@ -73,6 +73,16 @@ fn documented_commands() -> Vec<String> {
 
 /// As they stand but for the port: somebody else may have the one they name.
 #[test]
+fn a_quiet_server_logs_nothing_of_a_request_that_went_well() {
+    let mut server = Server::start(&[]);
+    curl(&[&format!("{}/health", server.url)]);
+    interrupt(&server.child);
+    server.child.wait().unwrap();
+    let said: Vec<_> = server.said.iter().collect();
+    assert!(!said.iter().any(|line| line.contains("request{")), "{said:?}");
+}
+
+#[test]
 fn the_documented_commands_work() {
     let default = "127.0.0.1:8080";
     assert!(run(&["serve", "--help"]).out.contains(default));

@@ -118,7 +118,8 @@ impl GenerationRequest {
             return Err(ApiError::field("max_tokens", problem).code("answer_too_large"));
         }
         let logprobs = self.logprobs.map_or(0, |top| (1 + top) * LOGPROB_BYTES);
-        let (trace, sent) = if self.trace { (TRACE_BYTES, SENT_BYTES) } else { (0, 0) };
+        let more = alternatives.saturating_sub(TRACED_ALTERNATIVES) * LOGPROB_BYTES;
+        let (trace, sent) = if self.trace { (TRACE_BYTES + more, SENT_BYTES) } else { (0, 0) };
         Ok(texts * (tokens * (TOKEN_BYTES + logprobs + trace) + SUMMARY_BYTES + sent))
     }
 
