@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Once},
 };
 
 use cloud::{Opening, Remote, protocol::Prompt};
@@ -38,6 +38,15 @@ impl io::Write for Log {
     }
 }
 
+/// Has every event made, whichever thread comes to it first. A process with one listener asks the thread that
+/// comes to an event first whether it listens, and remembers the answer for all of them.
+fn make_every_event() {
+    static LISTENER: Once = Once::new();
+    LISTENER.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
+    });
+}
+
 impl MakeWriter<'_> for Log {
     type Writer = Self;
 
@@ -49,6 +58,7 @@ impl MakeWriter<'_> for Log {
 /// A session's id is the right to use it: whoever reads the log must not get that.
 #[tokio::test]
 async fn neither_side_writes_the_whole_id_of_a_session() {
+    make_every_event();
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -118,6 +128,7 @@ fn answered_as(entries: &[Value], id: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_request_has_one_name_in_the_logs_of_edge_and_cloud() {
+    make_every_event();
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .json()
