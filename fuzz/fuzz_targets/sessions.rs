@@ -4,6 +4,7 @@
 
 extern crate cloud as tandem_cloud;
 
+#[allow(dead_code, reason = "seeds and counts are for the tests")]
 #[path = "../../crates/cloud/tests/it/campaign.rs"]
 mod campaign;
 

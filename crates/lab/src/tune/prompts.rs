@@ -39,15 +39,7 @@ impl Prompts {
             left_out.push(format!("duplicates of other prompts ({})", all - examples.len()));
         }
         examples.truncate(limit.unwrap_or(usize::MAX));
-        // Results are kept by id.
-        let mut ids: HashMap<String, usize> = HashMap::new();
-        for example in &mut examples {
-            let times = ids.entry(example.id.clone()).or_default();
-            *times += 1;
-            if *times > 1 {
-                example.id = format!("{} ({times})", example.id);
-            }
-        }
+        name_apart(&mut examples);
         Ok(Self { examples, left_out })
     }
 
@@ -85,6 +77,27 @@ impl Prompts {
     }
 }
 
+/// Gives each an id of its own, because results are kept by id. A number that is added may make the id of
+/// another, so that one is passed over.
+fn name_apart(examples: &mut [Example]) {
+    let mut taken = HashSet::new();
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for example in examples {
+        let times = times.entry(example.id.clone()).or_default();
+        let mut id = example.id.clone();
+        loop {
+            *times += 1;
+            if *times > 1 {
+                id = format!("{} ({times})", example.id);
+            }
+            if taken.insert(id.clone()) {
+                break;
+            }
+        }
+        example.id = id;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -108,6 +121,17 @@ mod tests {
         let ids: Vec<_> = read.examples.iter().map(|e| e.id.as_str()).collect();
         assert_eq!(ids, ["a", "a (2)"]);
         assert_eq!(read.left_out, ["duplicates of other prompts (1)"]);
+    }
+
+    #[test]
+    fn no_id_is_given_twice() {
+        let line = |(number, id): (usize, &str)| {
+            format!("{{\"prompt\": \"{number}?\", \"id\": \"{id}\"}}\n")
+        };
+        let lines = ["a", "a", "a (2)", "a", "a (2)"].into_iter().enumerate().map(line);
+        let read = read(&lines.collect::<String>()).unwrap();
+        let ids: Vec<_> = read.examples.iter().map(|e| e.id.as_str()).collect();
+        assert_eq!(ids, ["a", "a (2)", "a (2) (2)", "a (3)", "a (2) (3)"]);
     }
 
     #[test]
