@@ -207,8 +207,10 @@ pub async fn get(url: &str, path: &str) -> String {
     client.get(format!("{url}{path}")).send().await.unwrap().text().await.unwrap()
 }
 
-/// A figure of `/metrics` without labels.
+/// A figure of `/metrics`, over all its labels.
 pub fn figure(metrics: &str, name: &str) -> Option<usize> {
-    let line = metrics.lines().find(|line| line.split(' ').next() == Some(name))?;
-    line.split(' ').nth(1)?.parse().ok()
+    let lines = metrics.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let figures: Option<Vec<usize>> =
+        lines.map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+    figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum())
 }
