@@ -53,7 +53,7 @@ test-cpus: build models onnxruntime ## tests with other CPUs' kernels, by the pr
 test-engines: build models ## vLLM, SGLang, llama-server: each installed, started, tried, stopped
 	@scripts/engines/test.sh $(TANDEM)
 
-test-clients: build models ## LlamaIndex, lm-evaluation-harness, aider: each installed, tried
+test-clients: build models ## LlamaIndex, lm-evaluation-harness, aider, Open WebUI: each installed, tried
 	@scripts/clients/applications.sh $(TANDEM)
 
 test-otel: build models ## the build with traces: one request through edge and cloud, and a collector

@@ -20,6 +20,7 @@ LISTS = {
     "scripts/clients/llama_index.in": "3.10",
     "scripts/clients/lm_eval.in": "3.10",
     "scripts/clients/lm_eval_sources.in": "3.10",
+    "scripts/clients/open_webui.in": "3.11",
     "scripts/clients/requirements.in": "3.10",
     "scripts/engines/llama-server.in": "3.11",
     "scripts/engines/sglang.in": "3.11",

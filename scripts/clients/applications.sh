@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-for application in ${@:-llama_index lm_eval aider}; do
+for application in ${@:-llama_index lm_eval aider open_webui}; do
     echo "== $application"
     "scripts/clients/$application.sh" "$tandem" 2>&1 | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || status=1

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 # pictures, which take gigabytes. Hence it comes without what its package asks for.
 environment open_webui || exit 1
 folder=.venv/clients/open_webui
-"$folder/bin/pip" install -q --no-deps open-webui==0.12.4 >&2 || exit 1
+scripts/pip.sh "$folder" scripts/clients/open_webui_program.txt || exit 1
 scripts/page/install.sh || exit 1
 . .venv/node-env
 start_server "$tandem" --context 4096 || exit 1
