@@ -14,7 +14,8 @@ folder=.venv/clients/open_webui
 scripts/pip.sh "$folder" scripts/clients/open_webui_program.txt || exit 1
 scripts/page/install.sh || exit 1
 . .venv/node-env
-start_server "$tandem" --context 4096 || exit 1
+# It sends some 7000 tokens of its own with the first message: what its tools are for.
+start_server "$tandem" --context 8192 || exit 1
 port=$("$folder/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 # In a folder of its own: it keeps its database, its key and its log there. Nothing is fetched or told to anybody.
 program=$PWD/$folder/bin/open-webui

@@ -51,14 +51,14 @@ async function ask(text) {
   const answer = answers.nth(before);
   await answer.waitFor();
   const seen = new Set();
-  const send = page.locator('#send-message-button');
+  const idle = page.getByRole('button', { name: 'Voice mode' });
   for (const until = Date.now() + PATIENCE; Date.now() < until; ) {
     seen.add((await answer.innerText()).trim());
-    // The button to stop stands in its place while an answer runs.
-    if (seen.size > 1 && (await send.isVisible())) break;
+    // The button to stop stands in the place of this one while an answer runs.
+    if (seen.size > 1 && (await idle.isVisible())) break;
     await page.waitForTimeout(20);
   }
-  assert.ok(await send.isVisible(), 'the answer does not end');
+  assert.ok(await idle.isVisible(), 'the answer does not end');
   seen.add((await answer.innerText()).trim());
   return [...seen].filter((part) => part !== '');
 }
@@ -68,7 +68,7 @@ await run({
     await page.goto(address);
     // News of its own version stand before the page at first.
     await page.getByRole('button', { name: "Okay, Let's Go!" }).click();
-    await page.locator('#model-selector-0-button').click();
+    await page.locator('#model-selector-model-button').click();
     const list = page.locator('#model-selector-list');
     await list.getByText('tandem-joint').waitFor();
     await picture('models');
@@ -76,7 +76,7 @@ await run({
     for (const mode of ['small', 'joint', 'large', 'verify']) assert.match(names, new RegExp(`tandem-${mode}`));
     await list.getByText('tandem-joint').click();
     await list.waitFor({ state: 'hidden' });
-    assert.match(await page.locator('#model-selector-0-button').innerText(), /tandem-joint/);
+    assert.match(await page.locator('#model-selector-model-button').innerText(), /tandem-joint/);
   },
   async a_streamed_chat() {
     const seen = await ask('What is the capital of France? Tell me five things about it.');

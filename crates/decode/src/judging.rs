@@ -124,6 +124,22 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
         }
     }
 
+    /// Makes room for the request that the text waits for: what is on its way for the farthest places is
+    /// given up, and asked for again later.
+    pub(crate) fn make_room(&mut self) {
+        let limit = self.ahead.limit.max(1);
+        for at in (0..self.ahead.path.len()).rev() {
+            if self.ahead.on_their_way() < limit {
+                return;
+            }
+            let asked = self.ahead.path.get_mut(at).and_then(|ahead| ahead.asked.as_mut());
+            if let Some(asked) = asked.filter(|asked| asked.is_on_its_way()) {
+                *asked = InFlight::Due;
+                self.transcript.add_void_asks(1);
+            }
+        }
+    }
+
     /// Has the place where the text stands judged together with those behind that are due; `None` where
     /// there are none.
     pub(crate) fn judge_here(&mut self) -> Option<InFlight> {

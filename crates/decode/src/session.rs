@@ -387,11 +387,17 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     async fn await_answer(&mut self, step: &Step) -> Result<(Answer, Duration), SessionError> {
         // An ask that was made ahead, or with others, and failed is made again: only by itself does a
         // failure count.
-        if let Some(asked) = self.ahead.take_asked().or_else(|| self.judge_here()) {
+        let mut asked = self.ahead.take_asked();
+        if asked.is_none() {
+            self.make_room();
+            asked = self.judge_here();
+        }
+        if let Some(asked) = asked {
             match self.wait(step, asked).await? {
                 (Ok(answer), waited) => return Ok((answer, waited)),
                 (Err(_), _) => self.transcript.add_void_asks(1),
             }
+            self.make_room();
         }
         let want = self.wanted();
         let routing = self.routing.as_mut().ok_or(CloudError::NotOpened)?;
