@@ -366,3 +366,27 @@ fn places_close_together_are_judged_with_one_request() {
         }
     }
 }
+
+/// A judgement that ends early has places asked for again while requests behind them are under way.
+#[test]
+fn a_place_that_is_asked_for_again_is_not_one_request_too_many() {
+    let case = Case {
+        edge: 5_136_355_014_857_899_970,
+        cloud: 10_041_244_979_505_742_180,
+        network: 1_316_116_005_308_198_178,
+        slowest: 12,
+        dead: 0,
+        sampling: Sampling { seed: 6, ..Sampling::default() },
+        limits: Limits { max_tokens: 17, stops: vec![] },
+        context: 1000,
+        exchange: Exchange::Ids,
+        threshold: 0.743_906_9,
+        budget: None,
+        on_error: OnCloudError::Keep,
+    };
+    let way = Way { asks: 1, tokens: 1, warm: false, branches: 1, judges: true };
+    // How far it goes on depends on how long a step takes here, so it is tried more than once.
+    for _ in 0..20 {
+        assert_eq!(case.run(way).most_on_their_way, 1);
+    }
+}
