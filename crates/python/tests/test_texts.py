@@ -133,7 +133,7 @@ def test_the_default_pair_by_preset() -> None:
     with tandem.Tandem(preset="commonsenseqa", max_tokens=16, context=1024) as pair:
         assert pair.router == "router"
         answer = pair.answer(QUESTION)
-        assert answer.summary["budget"] == pytest.approx(0.07)
+        assert answer.summary["budget"] == pytest.approx(0.05)
         assert {token.source for token in answer.tokens} <= {"edge", "cloud"}
         asked = pair.answer(QUESTION, threshold=1, max_tokens=3)
         assert asked.stats["asks"] > 0 and asked.summary["exchange"] == "ids"
