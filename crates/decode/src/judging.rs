@@ -127,14 +127,15 @@ impl<E: Edge, R: Router, C: Cloud> Session<E, R, C> {
     /// Makes room for the request that the text waits for: what is on its way for the farthest places is
     /// given up, and asked for again later.
     pub(crate) fn make_room(&mut self) {
-        let limit = self.ahead.limit.max(1);
+        let (limit, judges) = (self.ahead.limit.max(1), self.judges());
         for at in (0..self.ahead.path.len()).rev() {
             if self.ahead.on_their_way() < limit {
                 return;
             }
-            let asked = self.ahead.path.get_mut(at).and_then(|ahead| ahead.asked.as_mut());
-            if let Some(asked) = asked.filter(|asked| asked.is_on_its_way()) {
-                *asked = InFlight::Due;
+            let Some(ahead) = self.ahead.path.get_mut(at) else { continue };
+            if ahead.asked.as_ref().is_some_and(InFlight::is_on_its_way) {
+                // Where nothing is judged nothing may be due: a draw is not what the cloud holds likeliest.
+                ahead.asked = judges.then_some(InFlight::Due);
                 self.transcript.add_void_asks(1);
             }
         }
